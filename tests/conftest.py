@@ -57,11 +57,11 @@ def pytest_collection() -> Generator[None, object, object]:
     through all of it, later ones too. What pytest makes of the tests' files is kept for the next time; what is written
     later, in tests, is not: two texts of one size and second look alike to Python."""
     gc.disable()
-    kept, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
         return (yield)
     finally:
-        sys.dont_write_bytecode = kept
+        sys.dont_write_bytecode = before
         gc.freeze()
         gc.enable()
 

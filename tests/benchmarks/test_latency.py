@@ -37,8 +37,8 @@ def test_latency_of_every_workload():
             problem = make_problem(workload, Settings(objective=Objective.MAKESPAN, subgraphs_per_device=subgraphs))
             result = solve(problem, "latency", time_limit_s=LIMIT_S, effort=effort)
             assert result.plan is not None
-            told_ms = latency_ms(file, result.plan)
-            assert told_ms == pytest.approx(result.objective_s * 1e3, rel=1e-9)
+            checked_ms = latency_ms(file, result.plan)
+            assert checked_ms == pytest.approx(result.objective_s * 1e3, rel=1e-9)
             key = "best_known" if subgraphs is None else f"q{subgraphs}"
             best = known[name]["best_known"] if subgraphs is None else known[name]["best_known_by_q"][key]
             rivals = {
@@ -53,9 +53,9 @@ def test_latency_of_every_workload():
             }
             there = {rival: value for rival, value in rivals.items() if value is not None}
             least = min(there, key=there.__getitem__)
-            beyond = round(told_ms / best - 1, 4) + 0.0
+            beyond = round(checked_ms / best - 1, 4) + 0.0
             rows.append(
-                (name, subgraphs or "any", f"{told_ms:.3f}", f"{best:.3f}", f"{beyond:+.2%}",
+                (name, subgraphs or "any", f"{checked_ms:.3f}", f"{best:.3f}", f"{beyond:+.2%}",
                  f"{result.bound_s * 1e3:.3f}", f"{result.gap:.1%}", f"{least} {there[least]:.3f}",
                  result.status.value, f"{result.runtime_s:.1f}")
             )  # fmt: skip

@@ -25,8 +25,8 @@ def test_every_fault_in_every_plan():
         rows.append((name, *cells, _cell(list(scores.values()), name)))
     for sort in SORTS:
         cells = [f"{scores[sort, t].refused.total()}/{scores[sort, t].changed.total()}" for t in Transfers]
-        mine = [scores[sort, t] for t in Transfers]
-        total = f"{sum(s.refused.total() for s in mine)}/{sum(s.changed.total() for s in mine)}"
+        of_sort = [scores[sort, t] for t in Transfers]
+        total = f"{sum(s.refused.total() for s in of_sort)}/{sum(s.changed.total() for s in of_sort)}"
         rows.append((f"**all, {sort}**", *cells, total))
     show("Faults noticed, of the plans changed", ("fault", *Transfers, "all"), rows, "numpy")
     for score in scores.values():

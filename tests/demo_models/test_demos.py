@@ -28,7 +28,7 @@ def test_every_model_is_listed_under_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-def test_the_number_of_parameters_that_is_told_is_about_the_number_there_is(name: str) -> None:
+def test_the_stated_number_of_parameters_is_about_the_number_there_is(name: str) -> None:
     number, unit = MODELS[name].parameters.split()
     with torch.device("meta"):
         module, _ = MODELS[name].build()

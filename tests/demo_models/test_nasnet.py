@@ -19,13 +19,13 @@ def outputs(size: str) -> tuple[NASNet, list[tuple[int, ...]], list[tuple[int, i
     made: list[torch.Tensor] = []
     read: list[tuple[int, int]] = []
 
-    def keep(cell: nn.Module, given: tuple[torch.Tensor, ...], made_here: torch.Tensor) -> None:
+    def record(cell: nn.Module, given: tuple[torch.Tensor, ...], made_here: torch.Tensor) -> None:
         if cell is not module.stem:
             read.append(tuple(next(i for i, x in enumerate(made) if x is y) for y in given))
         made.append(made_here)
 
     for part in (module.stem, *module.cells):
-        part.register_forward_hook(keep)
+        part.register_forward_hook(record)
     module(*inputs)
     return module, [tuple(x.shape[1:]) for x in made], read
 

@@ -35,7 +35,7 @@ def test_a_token_is_foretold_from_the_tokens_before_it_and_the_whole_source() ->
         assert module(changed(source, position), target, only) != loss
 
 
-def test_positions_are_told_by_sines_and_cosines_of_ever_longer_waves() -> None:
+def test_positions_are_encoded_by_sines_and_cosines_of_ever_longer_waves() -> None:
     encoding = waves(tokens=50, width=8)
     assert encoding[0].tolist() == [0.0, 1.0] * 4
     torch.testing.assert_close(encoding[7, 0::2], torch.sin(7 / 10_000 ** (torch.arange(4) * 2 / 8)))

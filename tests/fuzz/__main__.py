@@ -39,7 +39,7 @@ def main() -> int:
     if args.json:
         print(json.dumps(by_reader))
     else:
-        _tell(by_reader)
+        _report(by_reader)
     return int(any(outcome.kind == FAULT for outcomes_ in by_reader.values() for outcome in outcomes_))
 
 
@@ -56,7 +56,7 @@ def _again(reader: Reader, seed: int, case: int) -> int:
     return int(kind == FAULT)
 
 
-def _tell(by_reader: dict[str, list[Outcome]]) -> None:
+def _report(by_reader: dict[str, list[Outcome]]) -> None:
     rows: list[tuple[object, ...]] = []
     for name, all_of_it in by_reader.items():
         kinds = Counter(outcome.kind for outcome in all_of_it)

@@ -39,7 +39,7 @@ HEURISTICS = 4
 LIMIT_S = 5.0
 """Of each search."""
 TOLERANCE = 1e-7
-TOLD_S = 30.0
+REPORT_EVERY_S = 30.0
 
 
 class Claim(NamedTuple):
@@ -67,11 +67,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         problem = made(seed)
         claim = false_claim(problem, seed, seen)
         if claim is not None:
-            _keep(args.output, seed, problem, claim)
+            _save(args.output, seed, problem, claim)
             print(f"seed {seed}: {claim.words}\nkept in {args.output}; again with --seed {seed} --problems 1")
             return 1
         seed += 1
-        if time.monotonic() - shown > TOLD_S:
+        if time.monotonic() - shown > REPORT_EVERY_S:
             shown = time.monotonic()
             print(f"{seed - args.seed:,} problems, {seen.total():,} solves, no false claim", flush=True)
     print(f"{seed - args.seed:,} problems, {seen.total():,} solves, no false claim")
@@ -102,7 +102,7 @@ def made(seed: int) -> Problem:
 
 
 def false_claim(
-    problem: Problem, seed: int, seen: Counter[tuple[str, str]], ask: Callable[..., Result] = solve
+    problem: Problem, seed: int, seen: Counter[tuple[str, str]], solver: Callable[..., Result] = solve
 ) -> Claim | None:
     """The first claim about a problem that does not hold; None if all do. seen: counts the solves."""
     results: dict[str, Result] = {}
@@ -110,7 +110,7 @@ def false_claim(
         if PLANNERS[name]().unsupported(problem) is not None:
             continue
         try:
-            results[name] = ask(problem, name, time_limit_s=LIMIT_S, seed=seed % 5)
+            results[name] = solver(problem, name, time_limit_s=LIMIT_S, seed=seed % 5)
         except UnsupportedProblem:
             continue
         except Exception:  # whatever it is, it is what is looked for
@@ -143,7 +143,7 @@ def _false(problem: Problem, results: dict[str, Result]) -> Iterator[Claim]:
             yield Claim(f"{name}: called infeasible, and {by} has a plan of {best_s!r} s", plan)
 
 
-def _keep(folder: Path, seed: int, problem: Problem, claim: Claim) -> None:
+def _save(folder: Path, seed: int, problem: Problem, claim: Claim) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "claim.txt").write_text(f"seed {seed}\n{claim.words}\n\n{problem!r}\n")
     if claim.plan is not None:

@@ -35,7 +35,7 @@ MESSAGES: tuple[dict[str, Any], ...] = (
     {"type": "why-here", "element": "3"},
     {"type": "pin", "element": "3", "device": 1},
 )
-BARE = (
+WITHOUT_FIELDS = (
     "cancel", "depth", "expand", "collapse", "stop-comparing", "show-row", "pair", "unpair", "show-pair", "run-target",
     "run-anyway", "plan-here", "cancel-run", "show-run", "replan", "opening", "reopen", "show-lean", "together", "keep",
     "forget", "rename", "as-baseline", "differ", "share", "same", "help", "stop-help", "go-help", "go-way",
@@ -43,7 +43,10 @@ BARE = (
 )  # fmt: skip
 SAMPLES: tuple[dict[str, Any], ...] = (
     *MESSAGES,
-    *({"type": kind, "element": "1", "name": "x", "step": 1, "id": "3", "key": "devices", "value": 2} for kind in BARE),
+    *(
+        {"type": kind, "element": "1", "name": "x", "step": 1, "id": "3", "key": "devices", "value": 2}
+        for kind in WITHOUT_FIELDS
+    ),
 )
 LOOKS: tuple[dict[str, Any], ...] = (
     {"type": "select", "kind": "operator", "id": "0"},
@@ -72,28 +75,28 @@ def send(data: bytes) -> None:
     if message is None:
         return
     for shows in (False, True):
-        talk = OpenPage(Backend(), CHOICES, lessons=(read(),))
+        page = OpenPage(Backend(), CHOICES, lessons=(read(),))
         if shows:
-            _answered(talk, chain_workload(), result())
-        talk.receive(message)
-        _check(talk.sent)
-        talk.close()
+            _answered(page, chain_workload(), result())
+        page.receive(message)
+        _check(page.sent)
+        page.close()
 
 
 def drawn(workload: Workload, ended: events.Event) -> None:
     """Show a model and the end of its search on a page, with what is opened of it."""
-    talk = OpenPage(Backend(), CHOICES, lessons=(read(),))
-    _answered(talk, workload, ended)
+    page = OpenPage(Backend(), CHOICES, lessons=(read(),))
+    _answered(page, workload, ended)
     for message in LOOKS:
-        talk.receive(dict(message))
-    _check(talk.sent)
-    talk.close()
+        page.receive(dict(message))
+    _check(page.sent)
+    page.close()
 
 
-def _answered(talk: OpenPage, workload: Workload, ended: events.Event) -> None:
-    talk.receive({"type": "solve", "session": {"model": "chain"}})
-    talk.on_event(talk.turn, events.model(workload))
-    talk.on_event(talk.turn, ended)
+def _answered(page: OpenPage, workload: Workload, ended: events.Event) -> None:
+    page.receive({"type": "solve", "session": {"model": "chain"}})
+    page.on_event(page.turn, events.model(workload))
+    page.on_event(page.turn, ended)
 
 
 def _check(sent: list[Outgoing]) -> None:

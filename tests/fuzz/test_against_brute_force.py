@@ -48,10 +48,10 @@ def test_no_claim_is_false(seed: int) -> None:
     [(optimal, "2.0 s"), (infeasible, "called infeasible, and brute-force has"), (broken, "raised")],
 )
 def test_a_false_claim_is_noticed(message: Callable[[Problem], Result], words: str) -> None:
-    def ask(question: Problem, name: str, **_: object) -> Result:
+    def answer(question: Problem, name: str, **_: object) -> Result:
         return solve(question, FORCE) if name == FORCE else message(question)
 
-    claim = false_claim(side_by_side(), 0, Counter(), ask)
+    claim = false_claim(side_by_side(), 0, Counter(), answer)
     assert claim is not None
     assert words in claim.words
 

@@ -67,7 +67,7 @@ def _fails(data: bytes, _: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_faults_are_told_apart_and_the_rest_of_the_cases_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_are_distinguished_and_the_rest_of_the_cases_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "CPU_S", 0.2)
     inputs = [b"ok", b"t", b"e", b"m", b"k", b"h", b"r", b"ok"]
     monkeypatch.setattr(Reader, "spoiled", lambda self, seed, number: inputs[number])

@@ -98,13 +98,13 @@ def outcomes(reader: Reader, cases: int, seed: int) -> Iterator[Outcome]:
     """What came of the samples as they are, and of so many cases; a process that ends is followed by another."""
     number = -len(reader.samples)
     while number < cases:
-        ours, theirs = os.pipe()
+        read_end, write_end = os.pipe()
         child = os.fork()
         if child == 0:
-            os.close(ours)
-            _child(reader, range(number, cases), seed, theirs)
-        os.close(theirs)
-        with os.fdopen(ours, "rb") as shown:
+            os.close(read_end)
+            _child(reader, range(number, cases), seed, write_end)
+        os.close(write_end)
+        with os.fdopen(read_end, "rb") as shown:
             for outcome in _outcomes(shown, child):
                 number = outcome.number + 1
                 yield outcome

@@ -25,9 +25,9 @@ def disagreement(problem: Problem, plan: Plan, objective: Objective) -> str:
     return _of_spans(expected, actual) or _of_memory(expected, actual)
 
 
-def _outcome(tell, problem: Problem, plan: Plan, objective: Objective) -> Schedule | str:  # type: ignore[no-untyped-def]
+def _outcome(run, problem: Problem, plan: Plan, objective: Objective) -> Schedule | str:  # type: ignore[no-untyped-def]
     try:
-        return tell(problem, plan, objective)  # type: ignore[no-any-return]
+        return run(problem, plan, objective)  # type: ignore[no-any-return]
     except InvalidPlan as error:
         return f"{type(error).__name__}: {error}"
 

@@ -142,8 +142,8 @@ class _Lowering:
         r, operators = len(unit.devices), self.problem.graph.operators
         if r == 1 or unit.kind not in ("F", begins):
             return computes_s
-        mine = [o for o in self.problem.graph.topological_order if o in self.plan.stages[unit.stage].operators]
-        sizes = [operators[o].param_bytes for o in mine if operators[o].phase is Phase.FORWARD]
+        members = [o for o in self.problem.graph.topological_order if o in self.plan.stages[unit.stage].operators]
+        sizes = [operators[o].param_bytes for o in members if operators[o].phase is Phase.FORWARD]
         sizes = [size for size in sizes if size > 0]
         if not sizes:
             return computes_s
@@ -445,8 +445,8 @@ class _Lowering:
             trained = gradient
             if self.problem.precision is Precision.MIXED_FP32_GRADIENTS:
                 gradient *= 2
-            mine = [u for u, unit in enumerate(self.units) if unit.stage == index]
-            times = len({i for u, i, _ in self.task_of if u in mine and self.units[u].kind != "U"})
+            of_stage = [u for u, unit in enumerate(self.units) if unit.stage == index]
+            times = len({i for u, i, _ in self.task_of if u in of_stage and self.units[u].kind != "U"})
             scattered, gathered = {
                 0: (gradient, gradient),
                 1: (gradient, trained),
@@ -455,8 +455,8 @@ class _Lowering:
             }[self.problem.zero]
             if replicas == 1 or scattered + gathered == 0:
                 continue
-            before = [t for (u, _, _), t in self.task_of.items() if u in mine and self.units[u].kind in "BIW"]
-            later = [t for (u, _, _), t in self.task_of.items() if u in mine and self.units[u].kind == "U"]
+            before = [t for (u, _, _), t in self.task_of.items() if u in of_stage and self.units[u].kind in "BIW"]
+            later = [t for (u, _, _), t in self.task_of.items() if u in of_stage and self.units[u].kind == "U"]
             if not before:
                 continue
             for q, src in enumerate(stage.devices):
@@ -520,13 +520,13 @@ def _overlapping(a: Unit, b: Unit, i: int) -> range:
 
 def _shares(a: Unit, i: int, p: int, b: Unit) -> Iterator[tuple[int, int, float]]:
     """(micro-batch, replica, samples) of ``b`` that take samples of replica ``p`` of micro-batch ``i`` of ``a``."""
-    mine = a.micro_batch_size / len(a.devices)
-    low = i * a.micro_batch_size + p * mine
-    high = low + mine
-    theirs = b.micro_batch_size / len(b.devices)
+    share_a = a.micro_batch_size / len(a.devices)
+    low = i * a.micro_batch_size + p * share_a
+    high = low + share_a
+    share_b = b.micro_batch_size / len(b.devices)
     for j in _overlapping(a, b, i):
         for q in range(len(b.devices)):
-            start = j * b.micro_batch_size + q * theirs
-            samples = min(high, start + theirs) - max(low, start)
+            start = j * b.micro_batch_size + q * share_b
+            samples = min(high, start + share_b) - max(low, start)
             if samples > 1e-9:
                 yield j, q, samples

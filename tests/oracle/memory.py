@@ -89,7 +89,7 @@ def memory_curves(
         _activations(problem, plan, lowered, start_s, end_s, released, holds)
         _buffers(lowered, start_s, end_s, released, holds)
         _between_operators(problem, lowered, end_s, holds)
-    return tuple(_curve(float(static), mine) for static, mine in zip(held, holds, strict=True))
+    return tuple(_curve(float(static), each) for static, each in zip(held, holds, strict=True))
 
 
 def _release_times(problem: Problem, lowered: TaskGraph, end_s: Sequence[float]) -> list[float]:
@@ -127,10 +127,10 @@ def _activations(
     released: Sequence[float],
     holds: list[Holds],
 ) -> None:
-    keeps = problem.has_backward()
+    has_backward = problem.has_backward()
     saved: dict[int, float] = {}
     working: dict[int, float] = {}
-    kept: dict[int, float] = {}
+    rerun_inputs: dict[int, float] = {}
     again_s = {
         (lowered.units[task.unit].stage, task.micro_batch, task.device): start_s[index]
         for index, task in enumerate(lowered.tasks)
@@ -148,12 +148,14 @@ def _activations(
         unit = lowered.units[task.unit]
         if task.unit not in saved:
             samples = unit.micro_batch_size / len(unit.devices)
-            saved[task.unit] = saved_bytes(problem, unit.operators, samples) if keeps and unit.kind == "F" else 0.0
+            saved[task.unit] = (
+                saved_bytes(problem, unit.operators, samples) if has_backward and unit.kind == "F" else 0.0
+            )
             if unit.kind == "F":
                 saved[task.unit] -= parted.get((unit.stage, "F"), 0.0)
             working[task.unit] = workspace_bytes(problem, unit.operators, samples)
             if unit.kind == "F":
-                kept[task.unit] = _read_here(problem, plan, unit, samples)
+                rerun_inputs[task.unit] = _read_here(problem, plan, unit, samples)
         if saved[task.unit]:
             sent = 0.0
             since = again_s.get((unit.stage, task.micro_batch, task.device), start_s[index])
@@ -166,8 +168,8 @@ def _activations(
         if parted.get((unit.stage, unit.kind)):
             until = ended[unit.stage, "I" if unit.kind == "F" else "W", task.micro_batch, task.device]
             holds[task.device].append((start_s[index], until, parted[unit.stage, unit.kind]))
-        if kept.get(task.unit):
-            holds[task.device].append((start_s[index], released[index], kept[task.unit]))
+        if rerun_inputs.get(task.unit):
+            holds[task.device].append((start_s[index], released[index], rerun_inputs[task.unit]))
         if working[task.unit]:
             holds[task.device].append((start_s[index], end_s[index], working[task.unit]))
 

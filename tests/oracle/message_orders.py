@@ -36,12 +36,12 @@ def shuffled(rng: random.Random, order: MessageOrder) -> MessageOrder:
     """Some neighbours swapped, some links left out."""
     orders = []
     for link, row in order:
-        mine = list(row)
-        for _ in range(rng.choice([0, 1, 1, 2, 5]) if len(mine) > 1 else 0):
-            i = rng.randrange(len(mine) - 1)
-            mine[i], mine[i + 1] = mine[i + 1], mine[i]
+        changed = list(row)
+        for _ in range(rng.choice([0, 1, 1, 2, 5]) if len(changed) > 1 else 0):
+            i = rng.randrange(len(changed) - 1)
+            changed[i], changed[i + 1] = changed[i + 1], changed[i]
         if rng.random() < 0.8:
-            orders.append((link, tuple(mine)))
+            orders.append((link, tuple(changed)))
     return tuple(orders)
 
 

@@ -162,15 +162,15 @@ class _Bounds:
     def __init__(self, condensed: Condensed) -> None:
         self.condensed, self.problem = condensed, condensed.problem
         self.edges = condensed.at(self.problem.mini_batch, merge_trivial=False).shape.edges
-        self._kept: dict[tuple[object, ...], float] = {}
+        self._cache: dict[tuple[object, ...], float] = {}
         links = self.problem.cluster.links
         self.bandwidth = max((link.bandwidth_bytes_per_s for link in links), default=math.inf)
 
     def of(self, draft: Draft) -> float:
         key = tuple((s.operators, s.micro_batch_size, s.replicas) for s in draft.stages)
-        if key not in self._kept:
-            self._kept[key] = self._seconds(draft.stages)
-        return self._kept[key]
+        if key not in self._cache:
+            self._cache[key] = self._seconds(draft.stages)
+        return self._cache[key]
 
     def _seconds(self, stages: Sequence[DraftStage]) -> float:
         problem = self.problem

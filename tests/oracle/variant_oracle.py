@@ -34,10 +34,10 @@ def best_variant_ms(file: dict, transfers: Transfers, two_passes: bool, replicas
     passes = ({False}, {True}) if two_passes else ({False, True},)
 
     def load(inside: set[int], which: set[bool]) -> float:
-        mine = {n["id"] for n in nodes if n["isBackwardNode"] in which}
-        compute = float(sum(n["fpgaLatency"] for n in nodes if n["id"] in inside & mine))
-        received = sum(w for _, w in {(u, w) for u, v, w in edges if u in mine - inside and v in inside})
-        sent = sum(w for _, w in {(u, w) for u, v, w in edges if u in mine & inside and v not in inside})
+        chosen = {n["id"] for n in nodes if n["isBackwardNode"] in which}
+        compute = float(sum(n["fpgaLatency"] for n in nodes if n["id"] in inside & chosen))
+        received = sum(w for _, w in {(u, w) for u, v, w in edges if u in chosen - inside and v in inside})
+        sent = sum(w for _, w in {(u, w) for u, v, w in edges if u in chosen & inside and v not in inside})
         if transfers is Transfers.LANE:
             return max(compute, sent + received)
         if transfers is Transfers.DUPLEX:
@@ -46,11 +46,11 @@ def best_variant_ms(file: dict, transfers: Transfers, two_passes: bool, replicas
 
     @functools.cache
     def loads(part: int) -> tuple[Point | None, Point]:
-        mine = [n for n in nodes if part & bit[group[n["id"]]]]
-        cpu = tuple(float(sum(n["cpuLatency"] for n in mine if n["isBackwardNode"] in which)) for which in passes)
-        if not all(n["supportedOnFpga"] for n in mine) or sum(n["size"] for n in mine) > file["maxSizePerFPGA"]:
+        members = [n for n in nodes if part & bit[group[n["id"]]]]
+        cpu = tuple(float(sum(n["cpuLatency"] for n in members if n["isBackwardNode"] in which)) for which in passes)
+        if not all(n["supportedOnFpga"] for n in members) or sum(n["size"] for n in members) > file["maxSizePerFPGA"]:
             return None, cpu
-        return tuple(load({n["id"] for n in mine}, which) for which in passes), cpu
+        return tuple(load({n["id"] for n in members}, which) for which in passes), cpu
 
     @functools.cache
     def fronts(before: int, accelerators: int, cpus: int) -> set[Point]:

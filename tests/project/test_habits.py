@@ -19,7 +19,7 @@ def test_no_text_that_users_read_has_a_word_that_is_out() -> None:
     assert words.faults() == []
 
 
-def test_a_word_that_is_out_is_found_in_pages_messages_and_scripts(tmp_path: Path) -> None:
+def test_a_word_that_is_out_is_detected_in_pages_messages_and_scripts(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# One\n\nIt is told here.\n\n```\nand told here\n```\n\n`told` and [a link](told.md)\n")
     assert [text.line for text in words.prose(page) if Out("told", "").pattern.search(text.words)] == [3]
@@ -58,7 +58,7 @@ def _told(*told, key="told", **asked):
 """
 
 
-def test_every_kind_of_definition_with_a_name_that_is_out_is_found(tmp_path: Path) -> None:
+def test_every_kind_of_definition_with_a_name_that_is_out_is_detected(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text(EVERY_KIND)
     lines = [name.line for name in words.identifiers(module) if words.is_out(name.words, Out("told", ""))]
@@ -88,7 +88,7 @@ class Told:
 '''
 
 
-def test_a_phrase_that_is_out_is_found_in_docstrings_and_comments_on_its_line(tmp_path: Path) -> None:
+def test_a_phrase_that_is_out_is_detected_in_docstrings_and_comments_on_its_line(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text(REMARKS)
     remarks = words.remarks(module)
@@ -99,7 +99,7 @@ def test_a_phrase_that_is_out_is_found_in_docstrings_and_comments_on_its_line(tm
     }
 
 
-def test_a_phrase_that_is_out_is_found_in_comments_of_scripts(tmp_path: Path) -> None:
+def test_a_phrase_that_is_out_is_detected_in_comments_of_scripts(tmp_path: Path) -> None:
     page = tmp_path / "script.js"
     page.write_text(
         '/* one\n * is told */\nconst text = "told"; // told\n// what lets\n// go\nconst address = "http://told";\n'
@@ -115,7 +115,7 @@ def test_docstrings_and_comments_of_the_project_are_read() -> None:
     assert set(remarks) <= set(words.texts())
 
 
-def test_names_in_scripts_are_found_but_for_properties_texts_and_comments(tmp_path: Path) -> None:
+def test_names_in_scripts_are_read_but_for_properties_texts_and_comments(tmp_path: Path) -> None:
     page = tmp_path / "script.js"
     page.write_text(
         '/* told */\nconst told = (one) => one.told;\nsend({ told: "told", other: `told` }); // told\ntold();\n'

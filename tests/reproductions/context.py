@@ -65,12 +65,12 @@ def llama(tokens: int) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
 def traced(tokens: int) -> tuple[Workload, Both]:
     pairs: list[Both] = []
 
-    def keep(small: Captured, large: Captured, _: bool) -> tuple[Captured, Captured, int]:
+    def record(small: Captured, large: Captured, _: bool) -> tuple[Captured, Captured, int]:
         pairs.append((small, large))
         return small, large, 1
 
     module, inputs = llama(tokens)
-    return trace_module(module, inputs, name=f"llama of {tokens:,} tokens", dtype="bf16", divide=keep), pairs[0]
+    return trace_module(module, inputs, name=f"llama of {tokens:,} tokens", dtype="bf16", divide=record), pairs[0]
 
 
 def settings_for(devices: int, tokens: int) -> Settings:
@@ -144,13 +144,13 @@ def published() -> None:
         module, inputs = llama_of(126, 16_384, 128, 53_248, row.tokens)
         pairs: list[Both] = []
 
-        def keep(
+        def record(
             small: Captured, large: Captured, _: bool, pairs: list[Both] = pairs
         ) -> tuple[Captured, Captured, int]:
             pairs.append((small, large))
             return small, large, 1
 
-        whole = trace_module(module, inputs, name=f"405B, {row.tokens:,} tokens", dtype="bf16", divide=keep)
+        whole = trace_module(module, inputs, name=f"405B, {row.tokens:,} tokens", dtype="bf16", divide=record)
         settings = question_of({
             "devices": row.devices, "device_kind": "H100-80GB", "devices_per_node": 8, "bandwidth": "450GB/s",
             "node_bandwidth": "50GB/s", "mini_batch": OF_ITERATION // row.tokens, "zero": 2, "max_replicas": 0,

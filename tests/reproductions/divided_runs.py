@@ -88,9 +88,9 @@ def main() -> None:
     for name, one in measured.items():
         print(f"{name}: loss {one['loss']:.1e}, gradients {one['gradient']:.1e}, parameters {one['parameter']:.1e}")
     for dtype in sorted(set(dtypes.values())):
-        mine = [measured[name] for name, each in dtypes.items() if each == dtype]
-        worst = {what: f"{max(one[what] for one in mine):.1e}" for what in ("loss", "gradient", "parameter")}
-        print(f"{len(mine)} plans in {dtype}, the worst errors: {worst}")
+        results = [measured[name] for name, each in dtypes.items() if each == dtype]
+        worst = {what: f"{max(one[what] for one in results):.1e}" for what in ("loss", "gradient", "parameter")}
+        print(f"{len(results)} plans in {dtype}, the worst errors: {worst}")
 
 
 if __name__ == "__main__":

@@ -32,18 +32,18 @@ NOTHING = EqualStages(math.inf)
 
 
 def equal_split(
-    model: PiperModel, block: str | None = None, *, tensor_parallel: bool = True, apart: bool = True
+    model: PiperModel, block: str | None = None, *, tensor_parallel: bool = True, separate: bool = True
 ) -> EqualStages:
     """The best equal split over numbers of stages, both degrees, and recomputation everywhere or nowhere.
 
     block: the name of the layers that are divided equally; what comes before any of them goes with the
-    first stage, what remains with the last, or (apart) to stages of their own if that is better.
+    first stage, what remains with the last, or (separate) to stages of their own if that is better.
     Without a name all layers are divided. tensor_parallel: whether degrees above 1 are tried.
     """
     blocks = [v for v in range(len(model)) if block is None or model.names[v] == block]
     first, last = _around(model, blocks)
     best = NOTHING
-    for own in (0, 1) if apart and block is not None else (0,):
+    for own in (0, 1) if separate and block is not None else (0,):
         for count in range(1, min(len(blocks), model.most_degrees - 2 * own) + 1):
             sizes = [len(blocks) // count + (i >= count - len(blocks) % count) for i in range(count)]
             ends = np.cumsum(sizes).tolist()

@@ -77,9 +77,9 @@ class PiperModel:
 
     def stage_s(self, layers: Collection[int], degree: int, d: int, recomputed: Collection[int] = ()) -> float:
         """Seconds per sample of a stage. degree: position in ``degrees``. inf if a layer cannot run so."""
-        mine = sorted(layers)
-        ways = [RECOMPUTED if v in set(recomputed) else PLAIN for v in mine]
-        if not self.able[degree, mine].all():
+        members = sorted(layers)
+        ways = [RECOMPUTED if v in set(recomputed) else PLAIN for v in members]
+        if not self.able[degree, members].all():
             return np.inf
         moved = 0.0
         for number, (u, v) in enumerate(self.edges):
@@ -87,14 +87,14 @@ class PiperModel:
                 moved += 2 * (self.edge_bytes[number] + self.gather_bytes[degree, number])
             if u in layers and v not in layers:
                 moved += 2 * (self.edge_bytes[number] + self.scatter_bytes[degree, number])
-        moved = moved / d + float(self.synchronised_bytes(self.param_bytes[degree, mine], d).sum())
-        return float(self.time_s[degree, mine, ways].sum()) / d + moved / self.bandwidth_bytes_per_s
+        moved = moved / d + float(self.synchronised_bytes(self.param_bytes[degree, members], d).sum())
+        return float(self.time_s[degree, members, ways].sum()) / d + moved / self.bandwidth_bytes_per_s
 
     def stage_bytes(
         self, layers: Collection[int], degree: int, flights: int, recomputed: Collection[int] = ()
     ) -> float:
         """Bytes on each device of a stage with so many micro-batches in flight on it."""
-        mine = sorted(layers)
-        ways = [RECOMPUTED if v in set(recomputed) else PLAIN for v in mine]
-        per_flight, fixed = self.per_flight_bytes[degree, mine, ways], self.fixed_bytes[degree, mine, ways]
+        members = sorted(layers)
+        ways = [RECOMPUTED if v in set(recomputed) else PLAIN for v in members]
+        per_flight, fixed = self.per_flight_bytes[degree, members, ways], self.fixed_bytes[degree, members, ways]
         return float((flights * per_flight + fixed).sum())

@@ -128,13 +128,13 @@ def best_max_load_ms(file: dict, contiguous: bool = True) -> float:
     @functools.cache
     def loads(part: int) -> tuple[float, float]:
         inside = {n["id"] for n in nodes if part & bit[group[n["id"]]]}
-        mine = [n for n in nodes if n["id"] in inside]
-        cpu = sum(n["cpuLatency"] for n in mine)
-        if not all(n["supportedOnFpga"] for n in mine) or sum(n["size"] for n in mine) > file["maxSizePerFPGA"]:
+        members = [n for n in nodes if n["id"] in inside]
+        cpu = sum(n["cpuLatency"] for n in members)
+        if not all(n["supportedOnFpga"] for n in members) or sum(n["size"] for n in members) > file["maxSizePerFPGA"]:
             return math.inf, cpu
         received = {(u, w) for u, v, w in edges if u not in inside and v in inside}
         sent = {(u, w) for u, v, w in edges if u in inside and v not in inside}
-        return sum(n["fpgaLatency"] for n in mine) + sum(w for _, w in received) + sum(w for _, w in sent), cpu
+        return sum(n["fpgaLatency"] for n in members) + sum(w for _, w in received) + sum(w for _, w in sent), cpu
 
     @functools.cache
     def best(before: int, accelerators: int, cpus: int) -> float:

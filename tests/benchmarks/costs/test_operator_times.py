@@ -63,7 +63,7 @@ def measured(folder: Path) -> tuple[dict[str, Profile], dict[str, list[Whole]]]:
     return profiles, truth
 
 
-def kept() -> tuple[dict[str, Profile], dict[str, list[Whole]]]:
+def saved_times() -> tuple[dict[str, Profile], dict[str, list[Whole]]]:
     """What `measured` wrote."""
     content = json.loads(Path(str(FILE)).read_text())
     return (
@@ -88,7 +88,7 @@ def measured_share(graph: OpGraph, compute: ComputeTable, samples: int, origin: 
 
 
 def test_whole_models_as_operator_times_predict_them(tmp_path: Path) -> None:
-    profiles, truth = kept() if FILE and Path(FILE).exists() else measured(tmp_path)
+    profiles, truth = saved_times() if FILE and Path(FILE).exists() else measured(tmp_path)
     graphs = {model: load(model).graph for model in MODELS}
     libraries = {model: library_of(graphs[model], profiles[model]) for model in MODELS}
     rows, errors = report(MODELS, graphs, libraries, truth)

@@ -14,7 +14,7 @@ from tests.oracle.random_plans import random_plan
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 
 
-def test_ten_thousand_random_plans_are_told_alike() -> None:
+def test_ten_thousand_random_plans_are_simulated_alike() -> None:
     compared: Counter[tuple[str, str]] = Counter()
     wrong: Counter[tuple[str, str]] = Counter()
     for seed in range(10_250):

@@ -68,8 +68,8 @@ def test_an_estimate_a_pass_and_a_latency_against_an_evaluation() -> None:
     compile_at_once()
     rows = []
     for model, devices in MODELS:
-        for name, tell in SEARCHES:
-            estimated = tell(model, devices)
+        for name, estimate in SEARCHES:
+            estimated = estimate(model, devices)
             if estimated is None:
                 continue
             problem, plan, objective, quick_s = estimated

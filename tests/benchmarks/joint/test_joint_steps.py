@@ -46,7 +46,7 @@ RIVALS = tuple(
     )
 )
 """Other planners minimise other things, and are as slow as reported for them; name them to see."""
-OURS = "joint"
+JOINT = "joint"
 LINKS = {
     "NVLink": {"bandwidth_bytes_per_s": 50e9, "links": Wires.DEDICATED},
     "PCIe": {"bandwidth_bytes_per_s": 12e9, "links": Wires.SHARED},
@@ -110,22 +110,22 @@ def test_step_time_of_every_planner():
     for model, devices, links, capped in cells():
         problem = make_question(model, devices, links)
         problem = without_one(problem) if capped else problem
-        answers = {name: step_s(problem, name) for name in (*RIVALS, OURS)}
-        ours, bound, cpu_s = answers[OURS]
+        answers = {name: step_s(problem, name) for name in (*RIVALS, JOINT)}
+        joint_s, bound, cpu_s = answers[JOINT]
         least = min(seconds for seconds, _, _ in answers.values())
         for name in RIVALS:
             if math.isfinite(answers[name][0]):
                 below.setdefault((name, devices, links, capped, model in MODELS), []).append(
-                    1 - ours / answers[name][0]
+                    1 - joint_s / answers[name][0]
                 )
         lower = max(bound, lower_bound_s(problem))
         rows.append(
             [model, devices, links + (", capped" if capped else ""), len(problem.graph)]
-            + [_ms(answers[name][0], least) for name in (*RIVALS, OURS)]
-            + [f"{lower * 1e3:.2f}", f"{1 - lower / ours:.1%}", f"{cpu_s:.1f}"]
+            + [_ms(answers[name][0], least) for name in (*RIVALS, JOINT)]
+            + [f"{lower * 1e3:.2f}", f"{1 - lower / joint_s:.1%}", f"{cpu_s:.1f}"]
         )
         print(rows[-1], flush=True)
-    header = ["model", "devices", "links", "operators", *RIVALS, OURS, "bound", "gap", "CPU s"]
+    header = ["model", "devices", "links", "operators", *RIVALS, JOINT, "bound", "gap", "CPU s"]
     packages = ("numba", "torch", "highspy")
     show(f"Step time, ms ({LIMIT_S:g} CPU s, seed {SEED})", header, rows, *packages)
     groups = sorted({key[1:] for key in below}, reverse=True)

@@ -57,12 +57,12 @@ def test_from_a_change_of_the_gpu_count_to_the_redrawn_page(chromium, server, mo
     counted, cpu, before = Counted(page), [], load()
     for number, devices in enumerate(islice(cycle((3, 4, 3, 2)), CHANGES), start=1):
 
-        def ask(number: int = number, devices: int = devices) -> None:
+        def change(number: int = number, devices: int = devices) -> None:
             page.js(CHANGE, devices, 20 + number)
             page.until(lambda: page.js("return window.__pe_timing.length") >= number)
             page.settle()
 
-        cpu.append(counted.of(ask))
+        cpu.append(counted.of(change))
         assert "cached" not in page.text("status")
     entries = page.js("return window.__pe_timing")
     drawn = page.js("return window.__drawn")

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.benchmarks.page.driven import Counted, load, whole
-from tests.benchmarks.page.tools import OTHERS, OURS, PYTHON, served
+from tests.benchmarks.page.tools import EXPLORER, OTHERS, PYTHON, served
 from tests.benchmarks.table import show
 from tests.browser.conftest import FLAGS, ROOT, Service, webdriver
 from tests.browser.page import Page
@@ -148,7 +148,7 @@ def test_three_tools_on_one_model(drawing, narrow):
     if missing := [name for name, version in versions.items() if not version]:
         pytest.skip(f"{PYTHON} has no {' and no '.join(missing)}")
     before = load()
-    tables = {tool.name: measured(drawing, tool, narrow) for tool in (OURS, *OTHERS)}
+    tables = {tool.name: measured(drawing, tool, narrow) for tool in (EXPLORER, *OTHERS)}
     rows = [(whats[0][0], *(figure for _, figure in whats)) for whats in zip(*tables.values(), strict=True)]
     header = ("ms, median (least to most)", *(f"{name} {versions.get(name, '')}".strip() for name in tables))
     show(f"A narrow GPT as a .pt2 file; load before {before}, after {load()}", header, rows, "dash", "plotly")

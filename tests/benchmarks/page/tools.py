@@ -55,7 +55,7 @@ class Tool:
         return ran.stdout.strip()
 
 
-OURS = Tool(
+EXPLORER = Tool(
     "Placement Explorer",
     "",
     "?model={file}&devices=4&micro_batches=8&effort=quick&v=2",

@@ -20,11 +20,11 @@ TICKS = 5
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One series: a value at every place of the axis, None where there is none. theirs: of the paper, dashed."""
+    """One series: a value at every place of the axis, None where there is none. from_paper: of the paper, dashed."""
 
     name: str
     values: Sequence[float | None]
-    theirs: bool = False
+    from_paper: bool = False
 
 
 def plot(title: str, along: str, places: Sequence[str], lines: Sequence[Line], least: float = 0.0) -> Picture:
@@ -50,12 +50,12 @@ def plot(title: str, along: str, places: Sequence[str], lines: Sequence[Line], l
     right = 8.0
     for number, line in enumerate(lines):
         colour = f"device-{number}"
-        shapes.append(Stroke(((right, 32), (right + 16, 32)), colour, 2.0, dashed=line.theirs))
+        shapes.append(Stroke(((right, 32), (right + 16, 32)), colour, 2.0, dashed=line.from_paper))
         shapes.append(Label(right + 20, 32, line.name, "text", 10.5))
         right += 34 + text_width(line.name, 10.5)
         points = [(x, y(v), v, p) for x, v, p in zip(xs, line.values, places, strict=True) if v is not None and v == v]
         if len(points) > 1:
-            shapes.append(Stroke(tuple(point[:2] for point in points), colour, 2.0, dashed=line.theirs))
+            shapes.append(Stroke(tuple(point[:2] for point in points), colour, 2.0, dashed=line.from_paper))
         for x, at, value, place in points:
             shown = f"{line.name}, {place}: {value:.3g}"
             shapes.append(Rect(x - DOT, at - DOT, 2 * DOT, 2 * DOT, colour, radius=DOT, title=shown))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmarks.papers.drawing import Line, plot, save
 from tests.benchmarks.papers.questions import make_question, uno, wasted_share
-from tests.benchmarks.papers.rivals import data_parallel, ours, published
+from tests.benchmarks.papers.rivals import data_parallel, published, searched
 from tests.benchmarks.table import show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(24 * 3600)]
@@ -30,14 +30,14 @@ def gains_with(samples: int) -> None:
     for devices in DEVICES:
         for branches in BRANCHES:
             problem = make_question(uno(branches), devices, samples * devices)
-            theirs, mine = published(problem), ours(problem)
+            paper, search = published(problem), searched(problem)
             rows.append(
-                (devices, branches, f"{wasted_share(problem, mine.graph.smallest):.0%}", theirs.sequence.milliseconds,
-                 theirs.sequence.shape, theirs.graph.milliseconds, theirs.graph.shape, f"**{theirs.gain:.2f}**",
-                 mine.sequence.milliseconds, mine.sequence.shape, mine.graph.milliseconds, mine.graph.shape,
-                 f"**{mine.gain:.2f}**", data_parallel(problem).milliseconds)
+                (devices, branches, f"{wasted_share(problem, search.graph.smallest):.0%}", paper.sequence.milliseconds,
+                 paper.sequence.shape, paper.graph.milliseconds, paper.graph.shape, f"**{paper.gain:.2f}**",
+                 search.sequence.milliseconds, search.sequence.shape, search.graph.milliseconds, search.graph.shape,
+                 f"**{search.gain:.2f}**", data_parallel(problem).milliseconds)
             )  # fmt: skip
-            gains[devices, branches] = mine.gain
+            gains[devices, branches] = search.gain
             print(*rows[-1], sep=" | ", flush=True)
     show(
         f"CANDLE-Uno with 2 to 16 branches, {samples} samples a GPU, ms an iteration",

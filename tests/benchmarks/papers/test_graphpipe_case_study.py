@@ -6,7 +6,7 @@ import pytest
 
 from tests.benchmarks.papers.drawing import Line, plot, save
 from tests.benchmarks.papers.questions import make_question, transformer, wasted_share
-from tests.benchmarks.papers.rivals import PUBLISHED, best, ours, published
+from tests.benchmarks.papers.rivals import PUBLISHED, best, published, searched
 from tests.benchmarks.table import show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(24 * 3600)]
@@ -24,9 +24,9 @@ def test_two_branches_of_four_on_eight_gpus():
     rows, gains = [], []
     for fixed in FIXED:
         problem = make_question(transformer(2, 4), DEVICES, MINI_BATCH, fixed=fixed, replicas=False)
-        theirs, mine = published(problem), ours(problem)
-        assert theirs.sequence.plan is not None
-        size = theirs.sequence.plan.stages[0].micro_batch_size
+        paper, search = published(problem), searched(problem)
+        assert paper.sequence.plan is not None
+        size = paper.sequence.plan.stages[0].micro_batch_size
         alone = best(
             [make_question(transformer(2, 4), DEVICES, MINI_BATCH, fixed=fixed, replicas=False, micro_batch=size)],
             PUBLISHED,
@@ -34,13 +34,13 @@ def test_two_branches_of_four_on_eight_gpus():
         rows.append(
             ("roofline" if fixed is None else f"{fixed:g}",
              f"{wasted_share(problem, 2):.0%}, {wasted_share(problem, 4):.0%}",
-             theirs.sequence.milliseconds, theirs.sequence.shape, theirs.graph.milliseconds, theirs.graph.shape,
-             f"{theirs.sequence.seconds / alone.seconds:.2f}", f"**{theirs.gain:.2f}**",
-             f"{theirs.sequence.peak_bytes / 2**30:.2f}, {theirs.graph.peak_bytes / 2**30:.2f}",
-             mine.sequence.milliseconds, mine.sequence.shape, mine.graph.milliseconds, mine.graph.shape,
-             f"**{mine.gain:.2f}**")
+             paper.sequence.milliseconds, paper.sequence.shape, paper.graph.milliseconds, paper.graph.shape,
+             f"{paper.sequence.seconds / alone.seconds:.2f}", f"**{paper.gain:.2f}**",
+             f"{paper.sequence.peak_bytes / 2**30:.2f}, {paper.graph.peak_bytes / 2**30:.2f}",
+             search.sequence.milliseconds, search.sequence.shape, search.graph.milliseconds, search.graph.shape,
+             f"**{search.gain:.2f}**")
         )  # fmt: skip
-        gains.append((theirs.gain, mine.gain))
+        gains.append((paper.gain, search.gain))
         print(*rows[-1], sep=" | ", flush=True)
     show(
         "Two branches of four layers on 8 GPUs, ms an iteration",
@@ -58,7 +58,7 @@ def test_two_branches_of_four_on_eight_gpus():
             [
                 Line("published search", [one for one, _ in gains]),
                 Line("graph-pipeline", [one for _, one in gains]),
-                Line("paper, measured", [PAPER] * len(FIXED), theirs=True),
+                Line("paper, measured", [PAPER] * len(FIXED), from_paper=True),
             ],
             least=1.0,
         ),
@@ -73,17 +73,17 @@ def test_two_branches_of_four_by_mini_batch():
     rows, alone_gains, gains = [], [], []
     for mini_batch in MINI_BATCHES:
         problem = make_question(transformer(2, 4), DEVICES, mini_batch, replicas=False)
-        theirs = published(problem)
-        assert theirs.sequence.plan is not None
-        size = theirs.sequence.plan.stages[0].micro_batch_size
+        paper = published(problem)
+        assert paper.sequence.plan is not None
+        size = paper.sequence.plan.stages[0].micro_batch_size
         alone = best(
             [make_question(transformer(2, 4), DEVICES, mini_batch, replicas=False, micro_batch=size)], PUBLISHED
         )
-        alone_gains.append(theirs.sequence.seconds / alone.seconds)
-        gains.append(theirs.gain)
+        alone_gains.append(paper.sequence.seconds / alone.seconds)
+        gains.append(paper.gain)
         rows.append(
-            (mini_batch, theirs.sequence.milliseconds, theirs.sequence.shape, theirs.graph.milliseconds,
-             theirs.graph.shape, f"{alone_gains[-1]:.2f}", f"**{theirs.gain:.2f}**")
+            (mini_batch, paper.sequence.milliseconds, paper.sequence.shape, paper.graph.milliseconds,
+             paper.graph.shape, f"{alone_gains[-1]:.2f}", f"**{paper.gain:.2f}**")
         )  # fmt: skip
         print(*rows[-1], sep=" | ", flush=True)
     show(
@@ -100,7 +100,7 @@ def test_two_branches_of_four_by_mini_batch():
             [
                 Line("in all", gains),
                 Line("depth alone", alone_gains),
-                Line("paper, measured", [PAPER] * len(MINI_BATCHES), theirs=True),
+                Line("paper, measured", [PAPER] * len(MINI_BATCHES), from_paper=True),
             ],
             least=1.0,
         ),

@@ -6,7 +6,7 @@ import pytest
 
 from tests.benchmarks.papers.drawing import Line, plot, save
 from tests.benchmarks.papers.questions import make_question, transformer, wasted_share
-from tests.benchmarks.papers.rivals import data_parallel, ours
+from tests.benchmarks.papers.rivals import data_parallel, searched
 from tests.benchmarks.table import show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(24 * 3600)]
@@ -27,13 +27,13 @@ def test_gain_by_memory_and_fixed_cost():
             problem = make_question(
                 transformer(4, 8), devices, 16 * devices, fixed=fixed, memory_bytes=memory * 2.0**30
             )
-            mine, same = ours(problem), data_parallel(problem)
+            search, same = searched(problem), data_parallel(problem)
             rows.append(
                 (memory, devices, "roofline" if fixed is None else f"{fixed:g}", f"{wasted_share(problem, SIZE):.0%}",
-                 mine.sequence.milliseconds, mine.sequence.shape, mine.graph.milliseconds, mine.graph.shape,
-                 f"**{mine.gain:.2f}**", same.milliseconds, f"{PAPER[devices]:.2f}")
+                 search.sequence.milliseconds, search.sequence.shape, search.graph.milliseconds, search.graph.shape,
+                 f"**{search.gain:.2f}**", same.milliseconds, f"{PAPER[devices]:.2f}")
             )  # fmt: skip
-            gains[memory, devices, fixed] = mine.gain
+            gains[memory, devices, fixed] = search.gain
             print(*rows[-1], sep=" | ", flush=True)
     show(
         "Multi-modal transformer, replicas allowed, ms an iteration",
@@ -52,7 +52,7 @@ def test_gain_by_memory_and_fixed_cost():
                     Line(f"{n} GPUs of {memory} GiB", [gains[memory, n, fixed] for fixed in FIXED])
                     for memory, n in CELLS
                 ),
-                *(Line(f"paper, {n} GPUs", [PAPER[n]] * len(FIXED), theirs=True) for n in PAPER),
+                *(Line(f"paper, {n} GPUs", [PAPER[n]] * len(FIXED), from_paper=True) for n in PAPER),
             ],
             least=1.0,
         ),

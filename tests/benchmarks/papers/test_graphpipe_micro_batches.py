@@ -6,7 +6,7 @@ import pytest
 
 from tests.benchmarks.papers.drawing import Line, plot, save
 from tests.benchmarks.papers.questions import make_question, transformer
-from tests.benchmarks.papers.rivals import ours, published
+from tests.benchmarks.papers.rivals import published, searched
 from tests.benchmarks.table import show
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(24 * 3600)]
@@ -22,15 +22,15 @@ def test_gain_at_every_micro_batch():
     rows, gains = [], []
     for size in SIZES:
         problem = make_question(transformer(4, 8), DEVICES, MINI_BATCH, replicas=False, micro_batch=size)
-        theirs, mine = published(problem), ours(problem)
+        paper, search = published(problem), searched(problem)
         rows.append(
-            (size, MINI_BATCH // size, theirs.sequence.milliseconds, theirs.sequence.shape, theirs.graph.milliseconds,
-             theirs.graph.shape, f"**{theirs.gain:.2f}**",
-             f"{theirs.sequence.in_flight}, {theirs.graph.in_flight}",
-             f"{theirs.sequence.peak_bytes / 2**30:.1f}, {theirs.graph.peak_bytes / 2**30:.1f}",
-             mine.sequence.milliseconds, mine.graph.milliseconds, f"**{mine.gain:.2f}**")
+            (size, MINI_BATCH // size, paper.sequence.milliseconds, paper.sequence.shape, paper.graph.milliseconds,
+             paper.graph.shape, f"**{paper.gain:.2f}**",
+             f"{paper.sequence.in_flight}, {paper.graph.in_flight}",
+             f"{paper.sequence.peak_bytes / 2**30:.1f}, {paper.graph.peak_bytes / 2**30:.1f}",
+             search.sequence.milliseconds, search.graph.milliseconds, f"**{search.gain:.2f}**")
         )  # fmt: skip
-        gains.append((theirs.gain, mine.gain))
+        gains.append((paper.gain, search.gain))
         print(*rows[-1], sep=" | ", flush=True)
     show(
         "Multi-modal transformer on 8 GPUs, mini-batch 128, ms an iteration",

@@ -12,7 +12,7 @@ import pytest
 from solvers.planners.solve import solve
 from solvers.planners.warm import warm
 from solvers.problem.problem import ComputeTable, Problem
-from tests.benchmarks.joint.test_joint_steps import BAECHI, EXPERT, MODELS, OURS, SEED, make_question
+from tests.benchmarks.joint.test_joint_steps import BAECHI, EXPERT, JOINT, MODELS, SEED, make_question
 from tests.benchmarks.papers.drawing import Line, plot, save
 from tests.benchmarks.table import show
 
@@ -39,17 +39,18 @@ def test_time_to_a_placement():
     for model in CHOSEN:
         problem = make_question(model, 2, "NVLink")
         answers = {name: planned(problem, name) for name in (EXPERT, *BAECHI)}
-        ours, took = planned(problem, OURS)
+        joint, took = planned(problem, JOINT)
         rival_s = min(answers[name][0].objective_s for name in BAECHI)
-        overtakes = next((step.elapsed_s for step in ours.trace if step.objective_s <= rival_s), math.nan)
+        overtakes = next((step.elapsed_s for step in joint.trace if step.objective_s <= rival_s), math.nan)
         rows.append(
             [model, len(problem.graph)]
             + [f"{result.objective_s * 1e3:.2f} in {cpu_s:.2f} s" for result, cpu_s in answers.values()]
-            + [f"{ours.objective_s * 1e3:.2f} in {took:.1f} s", f"{overtakes:.2f} s",
-               f"{1 - ours.objective_s / answers[EXPERT][0].objective_s:.1%}", f"{1 - ours.objective_s / rival_s:.1%}"]
+            + [f"{joint.objective_s * 1e3:.2f} in {took:.1f} s", f"{overtakes:.2f} s",
+               f"{1 - joint.objective_s / answers[EXPERT][0].objective_s:.1%}",
+               f"{1 - joint.objective_s / rival_s:.1%}"]
         )  # fmt: skip
         print(*rows[-1], sep=" | ", flush=True)
-    header = ("model", "operators", EXPERT, *BAECHI, OURS, "overtakes", f"below {EXPERT}", "below the best of Baechi")
+    header = ("model", "operators", EXPERT, *BAECHI, JOINT, "overtakes", f"below {EXPERT}", "below the best of Baechi")
     show(f"Step time in ms, and CPU seconds to it (seed {SEED})", header, rows, "numba")
 
 
@@ -73,24 +74,24 @@ def test_sensitivity_to_faster_devices_and_links():
             problem, base, gains = make_question(model, 2, "PCIe"), None, []
             for times in FASTER:
                 sped = faster(problem, times if what == "devices" else 1, times if what == "links" else 1)
-                expert, ours = (planned(sped, name)[0].objective_s for name in (EXPERT, OURS))
+                expert, joint_s = (planned(sped, name)[0].objective_s for name in (EXPERT, JOINT))
                 baechi = min(planned(sped, name)[0].objective_s for name in BAECHI)
-                base = base or ours
-                gains.append(1 - ours / expert)
+                base = base or joint_s
+                gains.append(1 - joint_s / expert)
                 rows.append(
-                    [model, what, times, f"{expert * 1e3:.2f}", f"{baechi * 1e3:.2f}", f"{ours * 1e3:.2f}",
-                     f"{ours / base:.2f}", f"{1 - ours / expert:.1%}", f"{1 - ours / baechi:.1%}"]
+                    [model, what, times, f"{expert * 1e3:.2f}", f"{baechi * 1e3:.2f}", f"{joint_s * 1e3:.2f}",
+                     f"{joint_s / base:.2f}", f"{1 - joint_s / expert:.1%}", f"{1 - joint_s / baechi:.1%}"]
                 )  # fmt: skip
                 print(*rows[-1], sep=" | ", flush=True)
             lines.append((what, Line(model, gains)))
-    header = ("model", "faster", "times", EXPERT, "best of Baechi", OURS, f"{OURS}, relative", f"below {EXPERT}",
+    header = ("model", "faster", "times", EXPERT, "best of Baechi", JOINT, f"{JOINT}, relative", f"below {EXPERT}",
               "below Baechi")  # fmt: skip
     show(f"Step time, ms, on faster devices or links ({LIMIT_S:g} CPU s, seed {SEED})", header, rows, "numba")
     for what in ("devices", "links"):
         save(
             f"pesto-faster-{what}",
             plot(
-                f"Share of the step time that {OURS} saves over {EXPERT}, on faster {what}",
+                f"Share of the step time that {JOINT} saves over {EXPERT}, on faster {what}",
                 f"{what} so many times as fast",
                 [str(times) for times in FASTER],
                 [line for kind, line in lines if kind == what],

@@ -80,9 +80,9 @@ def main(file: Path) -> None:
                     taken[way][name].append(time.process_time() - before)
                     one.recorder.finish()
     actions = {name: sum(step.do.value in "FB" for step in one.script.steps[rank]) for name, one in runtimes.items()}
-    mine = {way: {name: (calm(times), actions[name]) for name, times in of.items()} for way, of in taken.items()}
+    own = {way: {name: (calm(times), actions[name]) for name, times in of.items()} for way, of in taken.items()}
     every: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(every, mine)
+    dist.all_gather_object(every, own)
     if rank == 0:
         fields = {way: {name: [each[way][name] for each in every] for name in LOADS} for way in WAYS}
         file.write_text(json.dumps(fields))

@@ -92,7 +92,7 @@ def cluster(head: Head, owner: str) -> Cluster:
 
 
 @pytest.mark.skipif("rows" not in PARTS, reason="not asked for")
-def test_the_same_rows_wherever_they_are_asked(tmp_path: Path) -> None:
+def test_the_same_rows_wherever_they_are_solved(tmp_path: Path) -> None:
     questions = cells_of(models(tmp_path))
     assert len(questions) == COUNT
     expected, line = timed(questions, Here())
@@ -146,16 +146,16 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
             ]  # fmt: skip
             environment = {**os.environ, "SWEEP_TOKEN": head.token}
             running = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, cwd=ROOT)
-            while len(kept(library)) < EARLY:
+            while len(stored_at(library)) < EARLY:
                 assert running.poll() is None
                 time.sleep(0.1)
             running.send_signal(number)
             running.wait()
-            first = kept(library)
+            first = stored_at(library)
             began = time.perf_counter()
             ended = subprocess.run(command, stdout=subprocess.PIPE, env=environment, cwd=ROOT, check=True)
             took_s = time.perf_counter() - began
-            last = kept(library)
+            last = stored_at(library)
             rows = [{**row, "plan": None, "runtime_s": None} for row in json.loads(ended.stdout)]
             assert [{key: row[key] for key in expected[0]} for row in rows] == expected
             assert EARLY <= len(first) < len(last) == COUNT
@@ -164,7 +164,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
     show("interrupted, and the same command again", ("on", "signal", "kept", "kept then", "s then"), lines, "ray")
 
 
-def kept(library: Path) -> dict[str, str]:
+def stored_at(library: Path) -> dict[str, str]:
     """Question -> when its answer was kept."""
     if not library.exists():
         return {}

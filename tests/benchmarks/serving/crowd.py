@@ -59,9 +59,9 @@ class Question:
 def questions(client: int, models: Sequence[str], planners: Sequence[str], seed: int) -> Iterator[Question]:
     """Without end. client: below CLIENTS."""
     draw = random.Random(f"{seed} {client}")
-    mine = [cap for cap in CAPS if cap % CLIENTS == client]
+    caps = [cap for cap in CAPS if cap % CLIENTS == client]
     while True:
-        yield Question(draw.choice(models), draw.choice(DEVICES), draw.choice(mine), draw.choice(planners))
+        yield Question(draw.choice(models), draw.choice(DEVICES), draw.choice(caps), draw.choice(planners))
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class Client:
 
     address: str
     number: int
-    asks: Iterator[Question]
+    questions: Iterator[Question]
     headers: Mapping[str, str] = field(default_factory=dict)
     think_s: float = 5.0
     drop: float = 0.0
@@ -108,12 +108,12 @@ class Client:
         """until: of `time.monotonic`."""
         await asyncio.sleep(self._draw.uniform(0, self.think_s))
         while time.monotonic() < until:
-            await self.ask(next(self.asks))
+            await self.submit(next(self.questions))
             await asyncio.sleep(self._draw.expovariate(1 / self.think_s))
         if self._page is not None:
             await self._page.close()
 
-    async def ask(self, question: Question) -> Attempt:
+    async def submit(self, question: Question) -> Attempt:
         """Until it is answered, over as many connections as it takes, as a page does that asks again."""
         variant = Attempt(question, self.clock())
         self.attempts.append(variant)
@@ -178,7 +178,7 @@ async def opened(address: str, headers: Mapping[str, str]) -> ClientConnection:
     )
 
 
-async def flood(address: str, client: int, asks: Iterator[Question], headers: Mapping[str, str], until: float) -> int:
+async def flood(address: str, client: int, stream: Iterator[Question], headers: Mapping[str, str], until: float) -> int:
     """Ask without waiting for any answer; how often. A connection that is lost is opened again."""
     sent = 0
     while time.monotonic() < until:
@@ -187,7 +187,7 @@ async def flood(address: str, client: int, asks: Iterator[Question], headers: Ma
             ears = asyncio.create_task(_all_of_it(page))
             try:
                 while time.monotonic() < until:
-                    question = next(asks)
+                    question = next(stream)
                     await page.send(json.dumps(question.message | {"fresh": True}))
                     sent += 1
                     await asyncio.sleep(1 / FLOOD_PER_S)

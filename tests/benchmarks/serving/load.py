@@ -53,9 +53,9 @@ def shared(visitor: int, seed: int) -> Iterator[Question]:
 async def visit(
     address: str, visitors: int, kind: str, seconds: float, seed: int, clock: Callable[[], float] = time.monotonic
 ) -> list[Attempt]:
-    asks = own if kind == OWN else shared
+    draw = own if kind == OWN else shared
     clients = [
-        Client(address, i, asks(i, seed), think_s=THINK_S, patience_s=600.0, fresh=kind == OWN, clock=clock)
+        Client(address, i, draw(i, seed), think_s=THINK_S, patience_s=600.0, fresh=kind == OWN, clock=clock)
         for i in range(visitors)
     ]
     until = time.monotonic() + seconds

@@ -28,7 +28,7 @@ window.WebSocket = class extends Own {
   }
 };
 """
-HEARD = "return {first: window.__first, last: window.__final, state: document.body.dataset.state || ''}"
+EVENTS = "return {first: window.__first, last: window.__final, state: document.body.dataset.state || ''}"
 DRAWN = "const drawn = window.explorer.gantt.drawn(); return drawn ? drawn.lanes.length : 0"
 
 
@@ -38,7 +38,7 @@ class Person:
 
     address: str
     token: str
-    asks: Iterator[Question]
+    questions: Iterator[Question]
     folder: Path
     patience_s: float = 180.0
     attempts: list[Attempt] = field(default_factory=list)
@@ -50,25 +50,25 @@ class Person:
             browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": LISTEN})
             browser.get(f"{self.address}?token={self.token}&v=2&theme=dark")
             while time.monotonic() < until:
-                self.ask(browser, next(self.asks))
+                self.submit(browser, next(self.questions))
                 time.sleep(1.0)
         finally:
             browser.quit()
 
-    def ask(self, browser: Any, question: Question) -> None:
+    def submit(self, browser: Any, question: Question) -> None:
         variant = Attempt(question, time.monotonic())
         self.attempts.append(variant)
         browser.get(f"{self.address}?{urlencode({**question.session, 'v': 2})}")
         while time.monotonic() < variant.at_s + self.patience_s:
-            heard = browser.execute_script(HEARD)
-            if heard["first"] and variant.first_s is None:
-                variant.first_s = heard["first"]["at"] / 1000
-                variant.foreign += heard["first"]["limits"] != question.limits
-            if heard["last"] and heard["state"] in ("optimal", "feasible") and browser.execute_script(DRAWN):
-                variant.final_s = heard["last"]["at"] / 1000
-                variant.foreign += heard["last"]["limits"] != question.limits
+            events = browser.execute_script(EVENTS)
+            if events["first"] and variant.first_s is None:
+                variant.first_s = events["first"]["at"] / 1000
+                variant.foreign += events["first"]["limits"] != question.limits
+            if events["last"] and events["state"] in ("optimal", "feasible") and browser.execute_script(DRAWN):
+                variant.final_s = events["last"]["at"] / 1000
+                variant.foreign += events["last"]["limits"] != question.limits
                 return
-            if heard["state"] in ("failed", "infeasible", "none"):
+            if events["state"] in ("failed", "infeasible", "none"):
                 variant.refusal = browser.execute_script("return document.getElementById('banner').innerText")
                 return
             time.sleep(0.2)

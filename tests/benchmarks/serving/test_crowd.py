@@ -50,8 +50,8 @@ async def crowd(server: Served, folder: Path) -> tuple[list[Client], list[Person
         Client(server.address, i, questions(i, MODELS, PLANNERS, 0), cookie(), THINK_S, DROP) for i in range(CLIENTS)
     ]
     flooding = questions(CLIENTS, MODELS, PLANNERS, 0)
-    mine = [questions(CLIENTS + 1 + i, MODELS, PLANNERS, 0) for i in range(BROWSERS)]
-    persons = [Person(server.address, TOKEN, asks, folder / f"browser{i}") for i, asks in enumerate(mine)]
+    streams = [questions(CLIENTS + 1 + i, MODELS, PLANNERS, 0) for i in range(BROWSERS)]
+    persons = [Person(server.address, TOKEN, stream, folder / f"browser{i}") for i, stream in enumerate(streams)]
     if not shutil.which("chromium") or not shutil.which("chromedriver"):
         persons = []
     watch = Watch(server.process.pid)
@@ -130,8 +130,8 @@ def test_thirty_clients_and_two_browsers(tmp_path: Path) -> None:
         "uvicorn",
         "websockets",
     )
-    for message, times_said in counted([each.refusal for each in attempts if each.refusal]).items():
-        print(f"- {times_said} x {message[:160]}")
+    for message, count in counted([each.refusal for each in attempts if each.refusal]).items():
+        print(f"- {count} x {message[:160]}")
 
     assert sum(each.foreign for each in attempts) == 0, "somebody got another's plan"
     assert all(each.answered for each in attempts)

@@ -114,7 +114,7 @@ class Pretended:
         (Outcome(RunStatus.DONE, profile=profile_of(training_graph([(0, 1)], 2))), 5, "sent no profile"),
     ],
 )
-def test_what_did_not_come_to_an_end_is_said_in_a_line_and_kept(
+def test_what_did_not_come_to_an_end_is_reported_in_a_line_and_kept(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, status: int, message: str
 ) -> None:
     monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path))
@@ -127,7 +127,7 @@ def test_what_did_not_come_to_an_end_is_said_in_a_line_and_kept(
     assert len(list(tmp_path.rglob("plan.json"))) == 1
 
 
-def test_a_profile_is_told_in_a_screenful(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_is_shown_in_a_screenful(capsys: pytest.CaptureFixture[str]) -> None:
     graph = training_graph([(0, 1), (1, 2)], 3)
     print_profile(graph, profile_of(graph))
     output = capsys.readouterr().out

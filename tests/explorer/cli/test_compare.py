@@ -88,7 +88,7 @@ def test_the_whole_family_of_contiguities_in_one_table(command: Command, tmp_pat
     assert [entry["contiguity"] for entry in some] == ["convex", "none"]
 
 
-def test_a_placement_that_is_no_plan_is_told_why(command: Command, model: Path, tmp_path: Path) -> None:
+def test_a_placement_that_is_no_plan_is_shown_with_the_reason(command: Command, model: Path, tmp_path: Path) -> None:
     circle = write(tmp_path, {"a": 0, "b": 1, "c": 0, "d": 1}, "expert.json")
     ran = command("compare", model, "--planners", "single", "--expert", circle)
     assert "no plan  expert (acyclic): the placement is no plan: " in ran.out
@@ -98,7 +98,7 @@ def test_a_placement_that_is_no_plan_is_told_why(command: Command, model: Path, 
     ("flag", "message"),
     [("none", "none"), ("all,none", "acyclic, convex and none"), ("none,acyclic", "acyclic and none")],
 )
-def test_the_contiguity_asked_for_is_told(command: Command, model: Path, flag: str, message: str) -> None:
+def test_the_contiguity_of_the_flags_is_shown(command: Command, model: Path, flag: str, message: str) -> None:
     ran = command("compare", model, "--planners", "single", "--contiguity", flag)
     assert f"asked for  contiguity {message}, at most 10 s a planner" in ran.out
 
@@ -144,7 +144,7 @@ def test_no_plan_ends_with_4(command: Command, tmp_path: Path) -> None:
     assert "more than 1 placements" in ran.out
 
 
-def test_a_planner_that_breaks_costs_its_own_row_and_is_told(
+def test_a_planner_that_breaks_costs_its_own_row_and_is_reported(
     command: Command, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PLANNERS, "broken", Broken)

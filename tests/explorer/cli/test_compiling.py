@@ -30,7 +30,7 @@ def compile_one() -> None:
         pass
 
 
-def test_a_pipe_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "COMPILING_S", 0.0)
     stream = io.StringIO()
     with report_compiling(stream):
@@ -39,11 +39,11 @@ def test_a_pipe_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream.getvalue() == COMPILING + "\n"
 
 
-def test_a_pipe_is_told_again_of_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_gets_further_lines_of_what_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
-    with report_compiling(stream) as tell:
+    with report_compiling(stream) as report:
         for seconds in (1.0, 4.0, 5.0, 6.0, 11.0):
-            tell("pipeline draft", seconds)
+            report("pipeline draft", seconds)
     assert stream.getvalue().splitlines() == [
         COMPILING,
         "compiling kernels, once: pipeline draft (5 s so far)",
@@ -51,7 +51,7 @@ def test_a_pipe_is_told_again_of_what_takes_long(monkeypatch: pytest.MonkeyPatch
     ]
 
 
-def test_a_terminal_is_told_which_and_how_long_and_left_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_which_and_how_long_and_is_left_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "COMPILING_S", 0.0)
     stream = Terminal()
     with report_compiling(stream):
@@ -61,7 +61,7 @@ def test_a_terminal_is_told_which_and_how_long_and_left_clean(monkeypatch: pytes
     assert output[2].strip() == output[3] == ""
 
 
-def test_nothing_is_said_where_nothing_is_compiled_or_it_takes_no_time() -> None:
+def test_nothing_is_reported_where_nothing_is_compiled_or_it_takes_no_time() -> None:
     stream = Terminal()
     with report_compiling(stream):
         compile_one()

@@ -82,7 +82,7 @@ def test_a_callable_may_return_arguments_by_name_too(command: Command) -> None:
     ("name", "message"),
     [("leaving", "SystemExit: 3 (test_modules.py, line"), ("mistaken", "ValueError: no data (test_modules.py, line")],
 )
-def test_a_callable_that_fails_is_told_with_its_line(command: Command, name: str, message: str) -> None:
+def test_a_callable_that_fails_is_reported_with_its_line(command: Command, name: str, message: str) -> None:
     assert message in command.refused("plan", f"{HERE}:{name}")
 
 
@@ -103,7 +103,7 @@ def test_numbers_and_flags_out_of_reason(
     assert message in command.refused("plan", model, *flags)
 
 
-def test_a_python_module_without_a_callable_is_told_how_to_name_one(command: Command) -> None:
+def test_a_python_module_without_a_callable_is_refused_with_how_to_name_one(command: Command) -> None:
     assert "a module of yours is package.module:callable" in command.refused("plan", "mymodel")
 
 

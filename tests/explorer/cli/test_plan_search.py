@@ -33,7 +33,7 @@ def test_a_start_that_is_no_plan_is_one_line(command: Command, tmp_path: Path) -
     assert (ran.status, len(ran.err.strip().splitlines())) == (2, 1)
 
 
-def test_explain_names_who_found_what(command: Command) -> None:
+def test_explain_names_the_planner_of_each_improvement(command: Command) -> None:
     ran = command("plan", "gpt-small", "--devices", 2, "--effort", "quick", "--explain")
     course = ran.out.partition("\nafter ")[2].splitlines()
     assert {"single", "graph-pipeline"} <= {line.split()[2] for line in course[1:] if len(line.split()) > 2}

@@ -81,7 +81,7 @@ def test_the_new_plan_is_better_by_the_measured_costs_and_both_are_run(
     assert "no better plan" in again.out
 
 
-def test_plans_that_noise_hides_are_not_told_apart(
+def test_plans_that_noise_hides_are_not_distinguished(
     command: Command, tmp_path: Path, target: Pretended, plan: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = tmp_path / "profile.json"
@@ -94,7 +94,7 @@ def test_plans_that_noise_hides_are_not_told_apart(
     assert "less time than the first" not in ran.out
 
 
-def test_a_run_that_fails_ends_the_turns_and_is_told(
+def test_a_run_that_fails_ends_the_turns_and_is_reported(
     command: Command, tmp_path: Path, target: Pretended, plan: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = tmp_path / "profile.json"

@@ -60,7 +60,9 @@ def test_without_pytorch_a_run_is_refused_before_anything_is_made(
     assert not (tmp_path / "home").exists()
 
 
-def test_a_run_is_told_in_a_screenful_with_its_bundle_and_command(command: Command, plan: Path, tmp_path: Path) -> None:
+def test_a_run_is_shown_in_a_screenful_with_its_bundle_and_command(
+    command: Command, plan: Path, tmp_path: Path
+) -> None:
     ran = command("run", plan)
     assert ran.status == 0
     first, *lines = ran.out.partition("\n\n")[0].splitlines()
@@ -123,7 +125,7 @@ def test_a_run_that_differs_is_failed_in_every_record(command: Command, plan: Pa
     assert read_outcome(bundle.result.read_bytes()).status is RunStatus.FAILED
 
 
-def test_the_three_errors_are_told_apart_and_the_worst_actions_first(command: Command, plan: Path) -> None:
+def test_the_three_errors_are_shown_separately_and_the_worst_actions_first(command: Command, plan: Path) -> None:
     out = command("run", plan).out
     shown = [line.split("  ")[0] for line in out.splitlines()]
     assert [word for word in shown if word in ("schedule model", "links", "operator costs")] == [
@@ -182,7 +184,7 @@ def test_a_run_that_does_not_end_well_says_so_and_has_a_status_of_its_own(
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_and_being_asked_to_end_end_the_run_and_are_told(
+def test_ctrl_c_and_a_signal_to_end_end_the_run_and_are_reported(
     number: signal.Signals, command: Command, plan: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(line: RunLine, progress: RunProgress) -> None:
@@ -199,7 +201,7 @@ def test_ctrl_c_and_being_asked_to_end_end_the_run_and_are_told(
     assert "# ended after" in bundle.log.read_text()
 
 
-def test_a_target_that_cannot_be_asked_is_a_failed_run(
+def test_a_target_that_cannot_be_reached_is_a_failed_run(
     command: Command, plan: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def vanished(*_: object) -> None:
@@ -360,7 +362,7 @@ def test_a_run_that_differs_from_the_whole_model_has_failed() -> None:
     ("given", "question"),
     [((), (False, None)), (("--verify",), (True, None)), (("--verify-by", "stages"), (True, "stages"))],
 )
-def test_how_a_run_is_compared_is_asked_of_its_ranks(
+def test_how_a_run_is_compared_is_requested_of_its_ranks(
     command: Command, plan: Path, tmp_path: Path, given: tuple[str, ...], question: tuple[bool, str | None]
 ) -> None:
     assert command("run", plan, *given, "--bundle", tmp_path / "bundle").status == 0
@@ -368,7 +370,7 @@ def test_how_a_run_is_compared_is_asked_of_its_ranks(
     assert (request["verify"], request["verify_by"]) == question
 
 
-def test_a_result_that_cannot_be_saved_is_told_after_the_report_and_counts_as_a_failed_run(
+def test_a_result_that_cannot_be_saved_is_reported_after_the_run_and_counts_as_a_failed_run(
     command: Command, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(place: str, *_: object) -> None:
@@ -385,7 +387,7 @@ def test_a_result_that_cannot_be_saved_is_told_after_the_report_and_counts_as_a_
     assert "status" in ran.out
 
 
-def test_a_bundle_that_cannot_be_written_is_told_before_anything_is_started(
+def test_a_bundle_that_cannot_be_written_is_reported_before_anything_is_started(
     command: Command, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:

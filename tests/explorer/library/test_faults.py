@@ -60,11 +60,11 @@ def test_what_was_kept_survives_kill_9_at_any_write(path: Path, kills: int) -> N
         messages += [child.pipe.recv() for _ in range(rng.randrange(1, 6))]
         time.sleep(rng.random() * 0.01)
         messages += child.kill()
-        kept = whole(path)
+        stored = whole(path)
         assert (
-            len(messages) <= len(kept) <= len(messages) + turn + 1
+            len(messages) <= len(stored) <= len(messages) + turn + 1
         )  # at each kill one may be there that was not reported
-    assert {search_question(seed=seed).hash for seed in messages} <= kept
+    assert {search_question(seed=seed).hash for seed in messages} <= stored
     with Library(path) as library:
         for seed in messages:
             known = library.find(search_question(seed=seed))
@@ -121,7 +121,7 @@ def test_a_file_that_another_process_makes_meanwhile_is_no_other_file(
 
 
 @pytest.mark.parametrize("limit", [1, 4096, 30_000])
-def test_where_files_cannot_grow_the_answer_is_given_and_one_line_said(path: Path, limit: int) -> None:
+def test_where_files_cannot_grow_the_answer_is_given_and_one_line_reported(path: Path, limit: int) -> None:
     with Library(path) as library:
         library.store(search_question(seed=7), answer(search_question()), "")
     shown = Child(ask_with_little_room, path, limit).messages()
@@ -155,9 +155,9 @@ def test_on_a_full_disk_the_answer_is_given_and_what_was_kept_stays(small_disk: 
     (small_disk / "filler").write_bytes(b"x" * max(0, room - free))
     messages: list[str] = []
     result = answer(search_question())
-    with CachedSolver(path, report=messages.append) as ask:
+    with CachedSolver(path, report=messages.append) as solver:
         for seconds in (1, 2, 3):
-            assert ask(chain(float(seconds)), "equal").plan is not None
+            assert solver(chain(float(seconds)), "equal").plan is not None
     assert all("\n" not in line and str(path) in line for line in messages)
     if free < 40_000:
         assert messages
@@ -191,8 +191,8 @@ def test_a_file_from_a_newer_version_is_refused_in_one_line_and_left_alone(path:
         Library(path)
     assert "\n" not in str(caught.value)
     messages: list[str] = []
-    with CachedSolver(path, report=messages.append) as ask:
-        assert ask(chain(), "equal").plan is not None
+    with CachedSolver(path, report=messages.append) as solver:
+        assert solver(chain(), "equal").plan is not None
     assert len(messages) == 1
     assert path.read_bytes() == before
 
@@ -244,11 +244,11 @@ def test_a_damaged_file_costs_no_answer_and_never_gives_a_wrong_one(path: Path) 
         place = path.with_name(f"{turn}.sqlite")
         place.write_bytes(spoiled)
         messages: list[str] = []
-        with CachedSolver(place, report=messages.append, solve=lambda *_, **__: answer(search_question())) as ask:
+        with CachedSolver(place, report=messages.append, solve=lambda *_, **__: answer(search_question())) as solver:
             for question, objective_s in zip(questions, right, strict=True):
-                known = ask.known(question)
+                known = solver.known(question)
                 assert known is None or (known.objective_s, known.problem) == (objective_s, question.problem)
-                ask.store(question, answer(question)) if turn % 10 == 0 else None
+                solver.store(question, answer(question)) if turn % 10 == 0 else None
         assert all("\n" not in line for line in messages)
         noticed += bool(messages)
     assert noticed > 15
@@ -259,8 +259,8 @@ def test_a_folder_that_cannot_be_written_is_read(tmp_path_factory: pytest.TempPa
     folder = Path(tempfile.mkdtemp())  # pytest's own are for their owner only
     try:
         path = folder / "plans.sqlite"
-        with CachedSolver(path) as ask:
-            ask(chain(), "equal")
+        with CachedSolver(path) as solver:
+            solver(chain(), "equal")
         path.chmod(0o644)
         folder.chmod(0o555)
         known, messages, plan = Child(ask_as_nobody, path).messages()
@@ -283,9 +283,9 @@ def test_a_library_that_another_process_holds_costs_no_answer(path: Path, monkey
     messages: list[str] = []
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
-        with CachedSolver(path, report=messages.append) as ask:
-            assert ask(chain(), "equal").notes[-1].startswith("cached result of")  # whoever reads waits for nobody
-            assert ask(chain(2.0), "equal").plan is not None
+        with CachedSolver(path, report=messages.append) as solver:
+            assert solver(chain(), "equal").notes[-1].startswith("cached result of")  # whoever reads waits for nobody
+            assert solver(chain(2.0), "equal").plan is not None
         holder.execute("ROLLBACK")
     (line,) = messages
     assert line.endswith(": another process has been writing for 0.05 s; the answer is not kept")

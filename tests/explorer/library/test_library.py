@@ -37,12 +37,12 @@ def same(cached: Result, result: Result) -> None:
         assert getattr(cached, name) == getattr(result, name), name
 
 
-def test_what_was_never_asked_is_not_known(path: Path) -> None:
+def test_what_was_never_solved_is_not_known(path: Path) -> None:
     with Library(path) as library:
         assert library.find(search_question()) is None
 
 
-def test_an_answer_is_found_by_its_question_as_it_was(path: Path) -> None:
+def test_an_answer_is_read_by_its_question_as_it_was(path: Path) -> None:
     question = search_question()
     result = answer(question)
     with Library(path) as library:
@@ -135,7 +135,7 @@ def test_of_equal_plans_the_one_of_which_more_is_proved_stays(path: Path) -> Non
         assert known.result.bound_s == result.bound_s
 
 
-def test_a_time_limit_is_said(path: Path) -> None:
+def test_a_time_limit_is_stated(path: Path) -> None:
     question = search_question()
     with Library(path) as library:
         library.store(question, replace(answer(question), stop_reason=StopReason.TIME_LIMIT), "")
@@ -196,7 +196,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("how", SPOILED)
-def test_what_does_not_verify_is_dropped_and_said(path: Path, how: str) -> None:
+def test_what_does_not_verify_is_dropped_and_reported(path: Path, how: str) -> None:
     question = search_question()
     with Library(path) as library:
         library.store(question, answer(question), "")
@@ -272,15 +272,15 @@ def test_threads_share_one_library(path: Path) -> None:
     failed: list[BaseException] = []
     with Library(path) as library:
 
-        def keep(mine: list) -> None:
+        def store_all(part: list) -> None:
             try:
-                for question in mine:
+                for question in part:
                     library.store(question, result, "")
                     assert library.find(question) is not None
             except BaseException as error:
                 failed.append(error)
 
-        threads = [threading.Thread(target=keep, args=(questions[i::4],)) for i in range(4)]
+        threads = [threading.Thread(target=store_all, args=(questions[i::4],)) for i in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -335,7 +335,7 @@ def test_only_the_user_can_read_the_file(path: Path) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_row_states_what_was_asked_and_who_answered() -> None:
+def test_a_row_states_the_question_and_who_answered() -> None:
     question = search_question(chain(gpus=3))
     row = row_of(question, answer(question), "gpt")
     assert row[2:7] == ("gpt", "equal", "normal", "iteration", 3)

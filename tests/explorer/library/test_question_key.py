@@ -97,10 +97,10 @@ def test_other_code_is_another_question(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_planner_of_somebody_else_is_not_nameable() -> None:
     @dataclass(frozen=True)
-    class Mine(EqualSplit):
+    class Custom(EqualSplit):
         pass
 
-    assert not search_question(planner=Mine()).nameable
+    assert not search_question(planner=Custom()).nameable
     assert search_question(planner=EqualSplit()).nameable
 
 

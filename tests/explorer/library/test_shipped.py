@@ -57,8 +57,8 @@ def test_nothing_ships_that_answers_nothing() -> None:
 
 def test_whoever_has_a_library_gets_what_ships(folder: Path, tmp_path: Path) -> None:
     shipped.store(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
-    with CachedSolver(tmp_path / "plans.sqlite", solve=searched_for) as ask:
-        result = ask(chain(), "equal")
+    with CachedSolver(tmp_path / "plans.sqlite", solve=searched_for) as solver:
+        result = solver(chain(), "equal")
     assert result.plan == answer(search_question()).plan
     assert result.notes[-1].startswith("cached result of 2026-11-23, ")
 
@@ -66,8 +66,8 @@ def test_whoever_has_a_library_gets_what_ships(folder: Path, tmp_path: Path) -> 
 def test_without_a_library_and_afresh_it_is_searched_for(folder: Path, tmp_path: Path) -> None:
     shipped.store(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
     for path, fresh in ((None, False), (tmp_path / "plans.sqlite", True)):
-        with CachedSolver(path, fresh=fresh) as ask:
-            assert not is_known(ask(chain(), "equal").notes)
+        with CachedSolver(path, fresh=fresh) as solver:
+            assert not is_known(solver(chain(), "equal").notes)
 
 
 def test_it_answers_no_other_question_and_by_no_other_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,8 +90,8 @@ def test_one_that_is_not_what_it_says_is_refused_and_searched_for(folder: Path, 
     with pytest.raises(PlacementError, match="its plan was said to take"):
         shipped.find(search_question(), folder)
     messages: list[str] = []
-    with CachedSolver(tmp_path / "plans.sqlite", report=messages.append) as ask:
-        assert ask(chain(), "equal").status is not Status.NO_PLAN
+    with CachedSolver(tmp_path / "plans.sqlite", report=messages.append) as solver:
+        assert solver(chain(), "equal").status is not Status.NO_PLAN
     assert messages[0].endswith("it is searched for")
     place.write_bytes(b"no gzip")
     with pytest.raises(PlacementError, match="cannot be read"):

@@ -21,8 +21,8 @@ PATIENCE_S = 240.0
 forks = multiprocessing.get_context("forkserver")
 forks.set_forkserver_preload([__name__])
 QUESTION = search_question()
-with tempfile.TemporaryDirectory() as folder, CachedSolver(Path(folder) / "plans.sqlite") as ask:
-    ask(chain(), "equal")
+with tempfile.TemporaryDirectory() as folder, CachedSolver(Path(folder) / "plans.sqlite") as solver:
+    solver(chain(), "equal")
 RESULT = read_answer(write_answer(QUESTION, answer(QUESTION), QUESTION.hash).encode(), QUESTION)
 """Made when this is imported: kernels, sources and packages are read by then, for all that are forked."""
 
@@ -31,10 +31,10 @@ class Child:
     """A process that does ``work(pipe, *given)``, and what it says."""
 
     def __init__(self, work: Callable[..., None], *given: object) -> None:
-        self.pipe, theirs = forks.Pipe()
-        self.process = forks.Process(target=work, args=(theirs, *given), daemon=True)
+        self.pipe, child_end = forks.Pipe()
+        self.process = forks.Process(target=work, args=(child_end, *given), daemon=True)
         self.process.start()
-        theirs.close()
+        child_end.close()
 
     def messages(self) -> list[object]:
         """All that it says until it ends."""
@@ -88,17 +88,17 @@ def ask_with_little_room(pipe: Connection, path: Path, limit: int) -> None:
     """Ask where no file grows beyond ``limit`` bytes."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    _ask(pipe, path)
+    _send_answers(pipe, path)
 
 
 def ask_as_nobody(pipe: Connection, path: Path) -> None:
     os.setgid(NOBODY)
     os.setuid(NOBODY)
-    _ask(pipe, path)
+    _send_answers(pipe, path)
 
 
-def _ask(pipe: Connection, path: Path) -> None:
-    with CachedSolver(path, report=lambda line: pipe.send(("said", line))) as ask:
+def _send_answers(pipe: Connection, path: Path) -> None:
+    with CachedSolver(path, report=lambda line: pipe.send(("said", line))) as solver:
         for seconds in (1.0, 2.0):
-            result = ask(chain(seconds), "equal")
+            result = solver(chain(seconds), "equal")
             pipe.send(("plan", result.objective_s, result.notes[-1:]))

@@ -111,7 +111,9 @@ def test_links_that_name_one_resource_share_it() -> None:
         (("version",), 1, "c.json: version: expected an integer from 2 to 2, found 1"),
     ],
 )
-def test_one_change_is_told_with_its_place(place: tuple[str | int, ...], value: object, message: str | None) -> None:
+def test_one_change_is_reported_with_its_place(
+    place: tuple[str | int, ...], value: object, message: str | None
+) -> None:
     changed = copy.deepcopy(SMALL)
     at: Any = changed
     for step in place[:-1]:

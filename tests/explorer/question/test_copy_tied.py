@@ -47,11 +47,11 @@ def workload(training: bool = False) -> Workload:
     return explorer.trace(*make(), training=training)
 
 
-APART = {"tokens": 0, "layer": 0, "head": 1}
+PINS = {"tokens": 0, "layer": 0, "head": 1}
 
 
 def test_pins_may_take_the_ends_apart_and_the_plan_says_who_holds_what() -> None:
-    result = explorer.plan(workload(), devices=2, micro_batches=2, copy_tied=True, pins=APART)
+    result = explorer.plan(workload(), devices=2, micro_batches=2, copy_tied=True, pins=PINS)
     assert result.plan is not None
     assert result.plan.devices_used() == (0, 1)
     held = "tokens.weight = head.weight is held on GPU 0 and GPU 1: 2 KiB more"
@@ -59,7 +59,7 @@ def test_pins_may_take_the_ends_apart_and_the_plan_says_who_holds_what() -> None
     findings = review(result.problem, result.plan, result)
     assert [line.reason for line in findings.lines if line.what == "tied parameters"] == [held]
     with pytest.raises(InvalidProblem, match=r"they share tokens\.weight"):
-        explorer.plan(workload(), devices=2, pins=APART)
+        explorer.plan(workload(), devices=2, pins=PINS)
 
 
 def test_without_copies_a_note_says_that_they_could_be_had() -> None:
@@ -95,7 +95,7 @@ def test_a_flag_asks_for_copies_and_a_line_refuses_them() -> None:
 @pytest.mark.slow
 def test_two_processes_with_a_copy_each_compute_what_the_whole_model_does(tmp_path: Path) -> None:
     workload = load(f"{__name__}:make", training=False)
-    result = explorer.plan(workload, devices=2, micro_batches=2, copy_tied=True, pins=APART)
+    result = explorer.plan(workload, devices=2, micro_batches=2, copy_tied=True, pins=PINS)
     assert result.plan is not None
     text = write_plan(result.problem, result.plan, reference=workload.reference)
     assert read_plan(text).problem.copy_tied

@@ -9,13 +9,13 @@ from solvers.errors import InvalidProblem
 from solvers.problem.collectives import Axis
 
 
-def test_what_is_said_of_an_example_comes_back() -> None:
+def test_what_is_stated_of_an_example_comes_back() -> None:
     name = join_example("hf:my,model", batch=4, sequence=512, batch_dim=0)
     assert name == "hf:my,model,batch=4,sequence=512,batch-dim=0"
     assert split_example(name) == ("hf:my,model", Example(batch=4, sequence=512, batch_dim=0))
 
 
-def test_what_is_said_later_counts_and_what_is_not_said_stays() -> None:
+def test_what_is_stated_later_counts_and_what_is_not_stated_stays() -> None:
     assert join_example("gpt,batch=4", batch=8) == "gpt,batch=8"
     assert join_example("a.b:c", batch=None) == "a.b:c"
 

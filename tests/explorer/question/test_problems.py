@@ -208,9 +208,9 @@ def test_a_file_has_no_times_for_another_kind() -> None:
 
 def test_a_file_without_cpu_times_has_no_cpus() -> None:
     assert STATED.compute is not None
-    bare = replace(STATED, compute=ComputeTable((1,), {"acc": STATED.compute.seconds["acc"]}), cluster=None)
+    without_cpus = replace(STATED, compute=ComputeTable((1,), {"acc": STATED.compute.seconds["acc"]}), cluster=None)
     with pytest.raises(InvalidProblem, match=r"file\.json: has no compute times for device kind 'cpu'"):
-        make_problem(bare, Settings(cpus=1))
+        make_problem(without_cpus, Settings(cpus=1))
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_in_sequence_every_operator_waits_for_the_one_before_it():
         (Settings(contiguity=Contiguity.NONE), Contiguity.NONE),
     ],
 )
-def test_single_operators_of_one_pass_may_go_anywhere_unless_asked_otherwise(
+def test_single_operators_of_one_pass_may_go_anywhere_unless_set_otherwise(
     settings: Settings, contiguity: Contiguity
 ) -> None:
     assert make_problem(TRACED, settings).contiguity is contiguity
@@ -443,7 +443,7 @@ def test_mixed_precision_is_of_16_bit_weights_alone() -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_what_a_16_bit_model_is_taken_to_train_in_is_said() -> None:
+def test_what_a_16_bit_model_is_taken_to_train_in_is_stated() -> None:
     graph = in_16_bits(TRACED).graph
     operators = tuple(replace(o, param_bytes=8.0) if o.phase is Phase.FORWARD else o for o in graph.operators)
     workload = replace(TRACED, graph=OpGraph(operators, graph.tensors, graph.samples))
@@ -471,7 +471,7 @@ def test_zero_needs_replicas_training_and_sizes_that_are_counted() -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_links_to_hosts_are_those_of_the_kinds_or_as_asked_for() -> None:
+def test_links_to_hosts_are_those_of_the_kinds_or_as_set() -> None:
     given = {"devices": 2, "device_kind": "1xH100-80GB,1xGB200-186GB"}
     assert make_problem(TRACED, Settings(**given)).host_links == {}
     links = make_problem(TRACED, Settings(**given, offload=True)).host_links

@@ -52,7 +52,7 @@ def test_reads(parse: Callable[[str], float], text: str, value: float) -> None:
         (parse_seconds, "10S"),
     ],
 )
-def test_refuses_and_shows_what_was_expected_and_found(parse: Callable[[str], float], text: str) -> None:
+def test_refuses_and_shows_what_was_expected_and_what_was_there(parse: Callable[[str], float], text: str) -> None:
     with pytest.raises(InvalidProblem, match="such as") as caught:
         parse(text)
     assert repr(text) in str(caught.value)

@@ -100,14 +100,14 @@ def test_what_regions_would_not_change_is_refused_in_one_line(how: Recompute) ->
         assert "\n" not in str(caught.value)
 
 
-def test_the_words_that_may_be_asked() -> None:
+def test_the_words_that_are_allowed() -> None:
     given = {None: "model", False: "model", True: "stage", **{word: word for word in Recompute}}
     assert {question: Settings(recompute=question).recompute.value for question in given} == given
     with pytest.raises(InvalidProblem, match="recompute 'blocks'; there are: model, stage, none"):
         Settings(recompute="blocks")
 
 
-def test_what_runs_again_is_said() -> None:
+def test_what_runs_again_is_stated() -> None:
     notes = [regions_note(make_problem(layered(), Settings(recompute=how))) for how in Recompute]
     assert notes == [
         None,

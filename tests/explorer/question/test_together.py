@@ -78,13 +78,13 @@ def test_a_plan_obeys_it_and_is_no_better_than_without() -> None:
     workload = chain_workload()
     names = [operator.name for operator in workload.graph.operators if operator.forward_of is None]
     free = explorer.plan(workload, devices=2, objective="max-load", planner="downset-dp")
-    kept = explorer.plan(
+    joined = explorer.plan(
         workload, devices=2, objective="max-load", planner="downset-dp", together=[(names[0], names[-1])]
     )
-    index = kept.problem.graph.index_of()
-    on = kept.plan.placement()
+    index = joined.problem.graph.index_of()
+    on = joined.plan.placement()
     assert on[index[names[0]]] == on[index[names[-1]]]
-    assert kept.objective_s >= free.objective_s
+    assert joined.objective_s >= free.objective_s
 
 
 def units(model: str, unit: Unit) -> dict[str, set[str]]:
@@ -120,9 +120,9 @@ def test_layers_that_share_a_parameter_are_one_group() -> None:
 
 
 def test_a_model_without_layers_is_refused_with_what_to_do() -> None:
-    bare = OpGraph((Operator("a", module_path="left"), Operator("b", module_path="right")), ())
+    plain = OpGraph((Operator("a", module_path="left"), Operator("b", module_path="right")), ())
     with pytest.raises(InvalidProblem, match="bare has no layers of several operators; leave it out"):
-        in_units(bare, Unit.LAYERS, "bare")
+        in_units(plain, Unit.LAYERS, "bare")
 
 
 @pytest.mark.parametrize("model", ["gpt-small", "llama-small", "bert-small"])

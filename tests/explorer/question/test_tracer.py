@@ -99,7 +99,7 @@ def test_after_a_stop_the_next_trace_is_as_any(tracer, model):
     assert len(tracer.trace(f"{model}:small", None, None, ignore, never).graph) > 6
 
 
-def test_a_process_that_ends_is_told_in_one_line_and_replaced(tracer, model):
+def test_a_process_that_ends_is_reported_in_one_line_and_replaced(tracer, model):
     with pytest.raises(TraceError, match=r"ended unexpectedly \(exit code 7\)"):
         tracer.trace(f"{model}:dying", None, None, ignore, never)
     assert len(tracer.trace(f"{model}:small", None, None, ignore, never).graph) > 6

@@ -44,7 +44,7 @@ def test_a_plan_does_not_differ_from_itself() -> None:
     assert all(a == b for _, _, a, b in compared.numbers)
 
 
-def test_the_better_of_two_answers_to_one_question_is_told() -> None:
+def test_the_better_of_two_answers_to_one_question_is_named() -> None:
     problem = chain_problem()
     even, uneven = placed(problem, [2, 4, 6], [0, 1, 2, 3]), placed(problem, [5, 6, 7], [0, 1, 2, 3])
     compared = difference((problem, even), (problem, uneven))
@@ -125,14 +125,14 @@ def test_a_gpu_is_never_matched_with_a_cpu() -> None:
     assert matched_devices((a, b), (mixed, mixed)) == {0: 0, 1: 1}
 
 
-def test_other_caps_and_links_are_told() -> None:
+def test_other_caps_and_links_are_reported() -> None:
     first, second = chain_problem(), chain_problem(memory_bytes=2.0**31)
     second = replace(second, graph=first.graph, mini_batch=32)
     compared = difference((first, even_plan(first)), (second, even_plan(second)))
     assert compared.questions == ("memory caps: 16 GiB, then 2 GiB", "mini-batch: 16, then 32")
 
 
-def test_modules_that_moved_as_a_whole_are_told_as_one() -> None:
+def test_modules_that_moved_as_a_whole_are_listed_as_one() -> None:
     modules = ["a.x", "a.x", "a.y", "b.z", "b.z", "b", ""]
     go = ("0", "1")
     assert moved_modules(modules, [go] * 7) == (Moved("", *go, 7, 7),)
@@ -143,7 +143,7 @@ def test_modules_that_moved_as_a_whole_are_told_as_one() -> None:
     )  # fmt: skip
 
 
-def test_a_small_module_is_told_once_for_every_way_it_moved() -> None:
+def test_a_small_module_is_listed_once_for_every_way_it_moved() -> None:
     modules = ["big.x"] * 98 + ["small.a", "small.b"]
     changes = [None] * 98 + [("0", "1"), ("0", "2")]
     assert moved_modules(modules, changes) == (Moved("small", "0", "1", 1, 2), Moved("small", "0", "2", 1, 2))
@@ -154,10 +154,10 @@ def test_a_difference_says_whether_estimates_tell_it() -> None:
     problem = problem_of("gpt-small", devices=2, mini_batch=8, micro_batches=4)
     count = sum(o.forward_of is None for o in problem.graph.operators)
     even, lopsided = (placed_at(problem, [int(i >= cut) for i in range(count)], 4) for cut in (count // 2, 1))
-    apart = difference((problem, even), (problem, lopsided))
-    assert apart.told_apart is True
-    assert "estimates" not in shown.verdict_words(apart)
-    assert "less than the estimates" in shown.verdict_words(replace(apart, told_apart=False))
+    distinct = difference((problem, even), (problem, lopsided))
+    assert distinct.told_apart is True
+    assert "estimates" not in shown.verdict_words(distinct)
+    assert "less than the estimates" in shown.verdict_words(replace(distinct, told_apart=False))
     assert difference((problem, even), (problem, even)).told_apart is False
 
 
@@ -184,7 +184,7 @@ def test_plans_of_two_degrees_are_compared_by_single_devices_and_calls() -> None
     assert (object_of["told_apart"], len(object_of["devices"])) == (None, 4)
 
 
-def test_what_else_was_asked_otherwise_keeps_two_degrees_from_being_called_better() -> None:
+def test_another_difference_of_the_questions_keeps_two_degrees_from_being_called_better() -> None:
     compared = difference(planned("gpt-small"), planned("gpt-small,tensor-parallel=2", mini_batch=32))
     assert compared.verdict is None
     assert len(compared.questions) == 2

@@ -107,7 +107,7 @@ def test_a_circle_of_waits_is_a_fail() -> None:
     assert line(findings, "no deadlock").verdict is Verdict.FAIL
 
 
-def test_one_device_that_does_all_the_work_is_told() -> None:
+def test_one_device_that_does_all_the_work_is_reported() -> None:
     problem = chain_problem(4)
     one = even_plan(chain_problem(1, micro_batches=8))
     plan = replace(one, order=(*one.order, (), (), ()))
@@ -193,7 +193,7 @@ def test_what_stays_on_its_device_is_not_sent() -> None:
     """The join runs where the last branch ends, as a stage of its own."""
     problem = branches_problem()
     members = [[2 * i, 2 * i + 1] for i in range(6)] + [[12]]
-    apart, shared = drafted(problem, members), drafted(problem, members, hosts={6: 5})
-    for plan, count in ((apart, 12), (shared, 10)):
+    separate, shared = drafted(problem, members), drafted(problem, members, hosts={6: 5})
+    for plan, count in ((separate, 12), (shared, 10)):
         assert len(transfers(problem, plan)) == count
         assert line(review(problem, plan), "bytes sent").verdict is Verdict.PASS

@@ -118,7 +118,7 @@ RELEASED_FLAGS = (
 )
 
 
-def test_one_entry_is_found_in_all_that_is_made_from_settings() -> None:
+def test_one_entry_is_in_all_that_is_made_from_settings() -> None:
     pytest.importorskip("dash")
     pytest.importorskip("anywidget")
     source = (ROOT / "explorer/question/settings.py").read_text(encoding="utf-8")

@@ -96,7 +96,7 @@ def test_a_short_path_keeps_whole_names_where_it_can(path: str, shown: str) -> N
     [(8, 9, "+12.5 %"), (8, 6, "−25 %"), (3.0, 3.0 * (1 + 1e-12), "equal"), (0, 0, "equal"), (0, 1, ""), (None, 1, ""),
      (1, math.inf, "")],
 )  # fmt: skip
-def test_a_change_is_told_where_there_is_something_to_compare(before, after, message):
+def test_a_change_is_shown_where_there_is_something_to_compare(before, after, message):
     assert text.change(before, after) == message
 
 
@@ -114,7 +114,7 @@ def test_shares_change_by_points():
 @pytest.mark.parametrize(
     ("unit", "message"), [("s", "2 s"), ("bytes", "2 B"), ("share", "200 %"), ("per s", "2 /s")]
 )  # fmt: skip
-def test_a_quantity_is_told_in_its_unit(unit, message):
+def test_a_quantity_is_written_in_its_unit(unit, message):
     assert text.quantity(2.0, unit) == message
 
 

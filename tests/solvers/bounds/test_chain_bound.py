@@ -81,8 +81,8 @@ def with_gradients_of_parameters(graph: OpGraph) -> OpGraph:
             for readers in tensors:
                 if position in readers:
                     readers.append(len(operators) - 1)
-    kept = (replace(t, consumers=tuple(readers)) for t, readers in zip(graph.tensors, tensors, strict=True))
-    return OpGraph(tuple(operators), tuple(kept))
+    changed = (replace(t, consumers=tuple(readers)) for t, readers in zip(graph.tensors, tensors, strict=True))
+    return OpGraph(tuple(operators), tuple(changed))
 
 
 def test_gradients_of_parameters_are_on_the_way_back_where_backwards_are_whole():
@@ -107,7 +107,7 @@ def test_it_tells_nothing_where_sets_may_be_any():
     assert chain_bound_s(replace(p, contiguity=Contiguity.ACYCLIC, max_replicas=2), (4,), 1.25) == 1.25
 
 
-def test_it_tells_no_more_than_is_asked():
+def test_it_proves_no_more_than_is_needed():
     p = chain([1, 1], [0.5], 2, 4)
     assert chain_bound_s(p, (4,), 8.0, 9.0) == 9.0
     assert chain_bound_s(p, (4,), 9.0, 8.0) == 8.0

@@ -81,8 +81,8 @@ def test_sending_it_bounds_the_time_where_what_it_would_keep_together_takes_long
 
 def test_copies_of_what_may_be_repeated_send_nothing():
     graph = forward_graph([(0, 1), (0, 2)], 3, nbytes=4.0)
-    loose = (replace(graph.operators[0], replicable=True), *graph.operators[1:])
-    p = iteration_problem(replace(graph, operators=loose), [0.5, 1, 1], training=False)
+    operators = (replace(graph.operators[0], replicable=True), *graph.operators[1:])
+    p = iteration_problem(replace(graph, operators=operators), [0.5, 1, 1], training=False)
     assert lower_bound_s(p) < 16
 
 

@@ -138,7 +138,7 @@ def test_the_same_budget_gives_the_same_bound_and_more_of_it_no_less_than_the_qu
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_bounds_are_told_as_they_rise(seed: int) -> None:
+def test_bounds_are_reported_as_they_rise(seed: int) -> None:
     p = pass_problem(seed)
     best = best_makespan_s(p)
     messages: list[float] = []

@@ -81,7 +81,7 @@ def test_bytes_and_supported_kinds_add_up():
     assert c.cpu_s.tolist() == [6]
 
 
-def test_operators_without_work_join_their_only_neighbour_and_their_memory_is_told_apart():
+def test_operators_without_work_join_their_only_neighbour_and_their_memory_is_counted_separately():
     """A weight (no work) feeds one matmul: a leaf of the order."""
     graph = forward_graph([(0, 2), (1, 2), (2, 3)], 4, nbytes=1.0, param_bytes=5.0)
     p = problem(graph, [0, 3, 3, 3], training=False)

@@ -29,7 +29,7 @@ def as_masks(downsets) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_all_sets_closed_under_predecessors_are_found_once_smaller_ones_first(seed):
+def test_all_sets_closed_under_predecessors_are_listed_once_smaller_ones_first(seed):
     rng = random.Random(seed)
     count = rng.randint(1, 9)
     edges = {(u, v) for u in range(count) for v in range(u + 1, count) if rng.random() < 0.3}

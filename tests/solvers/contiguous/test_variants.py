@@ -122,7 +122,7 @@ def test_a_looser_problem_is_never_worse(seed):
 
 def test_equals_brute_force_with_several_kinds_of_accelerators_and_memories():
     """In every variant; kinds that are faster at some operators, slower at others and cannot run a few."""
-    apart, several, replicated = 0, 0, 0
+    unequal, several, replicated = 0, 0, 0
     for seed in range(72):
         p = random_variant(seed, contiguity=Contiguity.ACYCLIC, memory=math.inf)
         p = with_unequal_devices(p, seed, memories=seed // 18 % 2 == 0)
@@ -133,9 +133,9 @@ def test_equals_brute_force_with_several_kinds_of_accelerators_and_memories():
         if exact.plan is not None:
             used = [p.cluster.devices[d] for stage in exact.plan.stages for d in stage.devices]
             several += len({d.kind for d in used}) > 1
-            apart += len({d.memory_bytes for d in used}) > 1
+            unequal += len({d.memory_bytes for d in used}) > 1
             replicated += any(len(stage.devices) > 1 for stage in exact.plan.stages)
-    assert min(apart, several, replicated) >= 5
+    assert min(unequal, several, replicated) >= 5
 
 
 def test_no_claim_is_wrong_with_several_kinds_where_memory_is_counted():
@@ -318,8 +318,8 @@ def test_without_links_only_what_sends_nothing_is_placed(transfers, replicas):
     result = solve(p, DownsetDP())
     assert result.status is Status.OPTIMAL
     assert result.objective_s == pytest.approx(3.0)
-    apart = replace(p, compute=ComputeTable((1,), {"gpu": np.array([[1.0], [np.inf], [3.0]])}))
-    assert solve(apart, DownsetDP()).status is Status.INFEASIBLE
+    infeasible = replace(p, compute=ComputeTable((1,), {"gpu": np.array([[1.0], [np.inf], [3.0]])}))
+    assert solve(infeasible, DownsetDP()).status is Status.INFEASIBLE
 
 
 @pytest.mark.parametrize(("transfers", "pipeline", "replicas"), VARIANTS)

@@ -1,4 +1,4 @@
-"""`evaluate`, `simulate`, `verify` (by way of `check`) and `bounds` are separate tellings that must agree."""
+"""`evaluate`, `simulate`, `verify` (by way of `check`) and `bounds` are separate implementations that must agree."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_replicas_of_frozen_parameters_alone_send_each_other_nothing():
     assert {span.resource for span in schedule.spans} == {"device 0", "device 1"}
 
 
-def test_verify_refuses_a_telling_that_trains_what_is_frozen():
+def test_verify_refuses_a_schedule_that_trains_what_is_frozen():
     p, q = partly_frozen(2), partly_frozen(2, frozen_bytes=0.0)
     plan = assemble(p, [(0, 1), (0, 1)], 1)
     assert any("bytes" in finding for finding in verify(p, plan, simulate(q, plan)))

@@ -68,7 +68,7 @@ def test_a_link_serves_messages_in_the_stated_order(messages, starts, makespan) 
     assert {span.action: span.start_s for span in schedule.spans if span.is_transfer} == starts
 
 
-def test_the_other_schedules_are_told_by_the_rule_of_links() -> None:
+def test_the_other_schedules_follow_the_rule_of_links() -> None:
     problem, plan = three_transfers()
     ordered = replace(plan, messages=(("0->1", (C, B, A)),))
     stated, plain = evaluate(problem, ordered), evaluate(problem, plan)
@@ -135,7 +135,7 @@ def random_case(seed: int) -> tuple[Problem, Plan] | None:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_stated_orders_are_told_as_the_objects_tell_them(part: int) -> None:
+def test_stated_orders_are_simulated_as_the_objects_simulate_them(part: int) -> None:
     stated, deadlocks, numbered = 0, 0, 0
     for seed in range(part * SEEDS // 4, (part + 1) * SEEDS // 4):
         case = random_case(seed)
@@ -182,7 +182,7 @@ def verified(problem: Problem, plan: Plan, run_as: Plan) -> tuple[str, ...]:
 
 
 def test_verify_accepts_stated_orders_that_are_kept_and_refuses_those_that_are_not() -> None:
-    kept = broken = 0
+    accepted = broken = 0
     for seed in range(400):
         case = random_case(seed)
         if case is None:
@@ -196,10 +196,10 @@ def test_verify_accepts_stated_orders_that_are_kept_and_refuses_those_that_are_n
         except InvalidPlan:
             continue  # it deadlocks
         assert not verified(problem, plan, plan), seed
-        kept += 1
+        accepted += 1
         if ordered.makespan_s != pytest.approx(simulate(problem, free).makespan_s):
             assert verified(problem, plan, free), seed
             assert verified(problem, free, plan), seed
             broken += 1
-    assert kept > 60
+    assert accepted > 60
     assert broken > 5

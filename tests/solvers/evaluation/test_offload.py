@@ -120,13 +120,13 @@ def cases(transfers: Transfers, seeds: int = 40) -> list[Case]:
     """Random pipelines whose every stage that may offload does."""
     drawn = []
     for number, case in enumerate(valid_cases("pipeline", transfers, seeds)):
-        apart = {a.stage for row in case.plan.order for a in row if a.kind in "IW"}
+        split = {a.stage for row in case.plan.order for a in row if a.kind in "IW"}
         speed = (0.5, 2.0, 20.0)[number % 3]
         p = replace(case.problem, host_links={d.kind: speed for d in case.problem.cluster.devices if not d.is_cpu})
         rng = random.Random(number)
 
         def may(index: int, stage: Stage) -> bool:
-            return not stage.recompute and index not in apart and not p.no_offload(stage.devices)  # noqa: B023
+            return not stage.recompute and index not in split and not p.no_offload(stage.devices)  # noqa: B023
 
         plan = offloading(p, case.plan, may)
         if number % 2:  # half of what each stage could

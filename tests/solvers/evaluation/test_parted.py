@@ -99,15 +99,15 @@ def noticed(cases: list[tuple[Problem, Plan]]) -> list[bool]:
 
 
 def holding(cases: list[tuple[Problem, Plan]], kind: int) -> list[tuple[Problem, Plan]]:
-    kept = []
+    selected = []
     for case in cases:
         units = lower(*case, Objective.ITERATION).units
         if unit_bytes.unit_bytes(*case, units).until_next[units.kind == kind].any():
-            kept.append(case)
-    return kept
+            selected.append(case)
+    return selected
 
 
-def test_three_tellings_agree_on_random_graphs() -> None:
+def test_three_implementations_agree_on_random_graphs() -> None:
     cases = chains(150)
     for case in cases:
         assert verify(*case, simulate(*case)) == ()

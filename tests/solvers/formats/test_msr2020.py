@@ -173,7 +173,7 @@ def test_an_expert_names_operators_by_number(node, shown):
     assert str(caught.value).endswith(f"found {shown}")
 
 
-def test_a_name_of_many_lines_is_told_in_one_short_line():
+def test_a_name_of_many_lines_is_shown_in_one_short_line():
     node = dict(SMALL["nodes"][0], name="x\n" * 5000, fpgaLatency=-1)
     with pytest.raises(InvalidProblem, match="'fpgaLatency' must be a finite number") as caught:
         read_msr2020({**SMALL, "nodes": [node, *SMALL["nodes"][1:]]}, "small.json")

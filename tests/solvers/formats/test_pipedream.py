@@ -86,7 +86,7 @@ def test_stages_of_a_partitioned_profile_are_modules() -> None:
     }  # fmt: skip
 
 
-def test_a_profile_is_told_by_how_it_begins() -> None:
+def test_a_profile_is_recognised_by_how_it_begins() -> None:
     assert looks_like_pipedream(b"node541 -- ReLU() -- forward_comp")
     assert looks_like_pipedream(b"\xef\xbb\xbf\n\tnode1 -- node2\n")
     assert not looks_like_pipedream(b'{"nodes": []}')
@@ -136,7 +136,7 @@ def test_nothing_but_inputs_is_refused() -> None:
             read_pipedream(empty, "small.txt")
 
 
-def test_a_file_that_was_cut_short_is_refused_or_told() -> None:
+def test_a_file_that_was_cut_short_is_refused_or_reported() -> None:
     with pytest.raises(InvalidProblem, match=r"small\.txt: 4 nodes and no edge between them; the file is cut short"):
         read_pipedream(text(*SMALL[:4]), "small.txt")
     assert "2 of 4 nodes have no edge (node10, for one)" in read_pipedream(text(*SMALL[:5]), "small.txt").notes[0]

@@ -67,7 +67,7 @@ def test_few_operators_are_placed_and_ordered_almost_as_well_as_can_be():
     assert near >= 0.95 * compared
 
 
-def test_no_seed_is_better_than_what_is_found():
+def test_no_seed_is_better_than_the_result():
     compared = 0
     for seed in range(25):
         p = random_pass(seed, 9, training=True)

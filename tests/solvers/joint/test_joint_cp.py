@@ -107,9 +107,9 @@ def test_the_program_is_exact_where_tensors_take_no_time_and_memory_does_not_end
         if p.transfer_s is not None or len(p.graph) > 6 or not possible(p):
             continue
         links = tuple(replace(link, latency_s=0.0) for link in p.cluster.links)
-        bare = tuple(replace(device, memory_bytes=math.inf) for device in p.cluster.devices)
+        unlimited = tuple(replace(device, memory_bytes=math.inf) for device in p.cluster.devices)
         tensors = tuple(replace(t, nbytes=replace(t.nbytes, per_sample=0.0)) for t in p.graph.tensors)
-        problems.append(replace(p, cluster=Cluster(bare, links), graph=replace(p.graph, tensors=tensors)))
+        problems.append(replace(p, cluster=Cluster(unlimited, links), graph=replace(p.graph, tensors=tensors)))
     payloads = list(map(whole, problems))
     for p, payload, (bound, status) in zip(problems, payloads, solved(payloads), strict=True):
         best = best_makespan_s(p, most=500)

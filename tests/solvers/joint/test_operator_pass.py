@@ -79,7 +79,7 @@ def test_a_plan_is_taken_apart_into_what_it_was_made_of():
         assert all("memory" in rule or "exceeds" in rule or "cannot run" in rule for rule in check(p, plan))
 
 
-def test_an_order_that_waits_for_itself_is_told_apart():
+def test_an_order_that_waits_for_itself_is_detected():
     _, model, place, rank = random_pass(5, pins={})
     simulator = Simulator(model)
     simulator.by_rank_s(np.zeros_like(place), rank)

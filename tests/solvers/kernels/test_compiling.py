@@ -89,7 +89,7 @@ def test_what_another_thread_compiles_is_not_taken_off(world):
         assert compiling.seconds == 0.0
 
 
-def test_beginning_end_and_now_and_then_a_kernel_within_are_told(world):
+def test_beginning_end_and_now_and_then_a_kernel_within_are_reported(world):
     messages = []
     with Compiling(world.clock, lambda kernel, seconds: messages.append((kernel, seconds))):
         world.compile(REPORT_EVERY_S * 0.75, inside=("a.b", "a.c"))

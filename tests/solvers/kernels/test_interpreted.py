@@ -61,7 +61,7 @@ def bits(value: Any) -> Iterator[bytes | None]:
         yield np.float64(value).tobytes()
 
 
-def test_plans_are_told_the_same(compared: Counter[str]) -> None:
+def test_plans_are_simulated_the_same(compared: Counter[str]) -> None:
     for seed in range(160):
         case = random_plan(seed)
         for objective in (Objective.ITERATION, Objective.MAKESPAN) if case else ():
@@ -74,7 +74,7 @@ def test_plans_are_told_the_same(compared: Counter[str]) -> None:
     assert all(compared[kernel] > 50 for kernel in kernels), compared
 
 
-def test_drafts_are_told_the_same(compared: Counter[str]) -> None:
+def test_drafts_are_estimated_the_same(compared: Counter[str]) -> None:
     for seed in range(60):
         rng = random.Random(seed)
         problem = problem_of(rng, seed)
@@ -85,7 +85,7 @@ def test_drafts_are_told_the_same(compared: Counter[str]) -> None:
 
 
 @pytest.mark.slow
-def test_passes_are_told_the_same(compared: Counter[str]) -> None:
+def test_passes_are_simulated_the_same(compared: Counter[str]) -> None:
     for seed in range(24):
         rng = random.Random(seed)
         problem = random_problem(

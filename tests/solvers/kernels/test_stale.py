@@ -46,22 +46,22 @@ def drawer(folder: Path) -> Path:
     return package
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_a_change_of_a_kernel_reaches_those_that_call_it(tmp_path: Path, apart: bool) -> None:
-    package, kept = drawer(tmp_path), tmp_path / "kept"
-    kept.mkdir()
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_change_of_a_kernel_reaches_those_that_call_it(tmp_path: Path, elsewhere: bool) -> None:
+    package, cache = drawer(tmp_path), tmp_path / "kept"
+    cache.mkdir()
     environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"  # one of a second ago would be taken for today's
     environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[3])])
-    if apart:
-        environment["NUMBA_CACHE_DIR"] = str(kept)
+    if elsewhere:
+        environment["NUMBA_CACHE_DIR"] = str(cache)
     for value in (1, 7):
         (package / "inner_kernel.py").write_text(INNER.format(value))
         done = subprocess.run(
             [sys.executable, "-c", CALLED], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
         )
         assert done.stdout == f"{value + 1}\n"
-    assert any(kept.rglob("*.nbi")) is apart
+    assert any(cache.rglob("*.nbi")) is elsewhere
 
 
 def test_only_those_that_call_a_kernel_that_changed_are_deleted(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_the_constraint_program_finds_the_best_and_proves_no_more(seed: int) -> 
     assert best * (1 - 1e-4) - 1e-4 <= bound <= best * (1 + 1e-12)
 
 
-def test_the_constraint_program_runs_in_a_child_and_stops_when_told() -> None:
+def test_the_constraint_program_runs_in_a_child_and_stops_when_cancelled() -> None:
     pytest.importorskip("ortools")
     p = stated(3, 6, 1)
     result = solve(p, LatencyCP(), time_limit_s=30)

@@ -135,12 +135,12 @@ def test_a_graph_without_gates_proves_nothing() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_undominated(seed: int) -> None:
     rows = np.random.default_rng(seed).integers(0, 5, (60, 3)).astype(float)
-    kept = rows[undominated(rows)]
-    assert len({tuple(row) for row in kept.tolist()}) == len(kept)
+    front = rows[undominated(rows)]
+    assert len({tuple(row) for row in front.tolist()}) == len(front)
     for row in rows:
-        assert (kept <= row).all(axis=1).any()
-    for k, row in enumerate(kept):
-        assert not (np.delete(kept, k, axis=0) <= row).all(axis=1).any()
+        assert (front <= row).all(axis=1).any()
+    for k, row in enumerate(front):
+        assert not (np.delete(front, k, axis=0) <= row).all(axis=1).any()
 
 
 @needs_workloads

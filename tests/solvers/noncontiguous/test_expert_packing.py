@@ -111,8 +111,8 @@ def test_the_most_loaded_expert_stands_beside_others_where_none_is_there_twice()
 
 
 @pytest.mark.parametrize(
-    ("loads", "devices", "says"), [([1.0] * 5, 2, "do not fit"), ([-1.0], 2, "finite"), ([], 2, "at least one")]
+    ("loads", "devices", "message"), [([1.0] * 5, 2, "do not fit"), ([-1.0], 2, "finite"), ([], 2, "at least one")]
 )
-def test_what_cannot_be_packed_is_refused_in_a_line(loads: list[float], devices: int, says: str) -> None:
-    with pytest.raises(InvalidProblem, match=says):
+def test_what_cannot_be_packed_is_refused_in_a_line(loads: list[float], devices: int, message: str) -> None:
+    with pytest.raises(InvalidProblem, match=message):
         pack_experts(loads, devices, 2)

@@ -76,7 +76,7 @@ def test_nothing_is_claimed_where_stages_may_be_replicated():
         ({"objective": Objective.ITERATION, "transfers": Transfers.LINKS}, "objective"),
     ],
 )
-def test_what_it_cannot_represent_is_said_with_a_way_out(options, reason):
+def test_what_it_cannot_represent_is_refused_with_a_remedy(options, reason):
     options = FIXED | {"micro_batches": 1, "transfers": Transfers.BLOCKING} | options
     refusal = MaxLoadCP().unsupported(problem(forward_graph([(0, 1)], 2), [1, 1], 2, **options))
     assert refusal is None if reason is None else reason in refusal and "use " in refusal

@@ -219,10 +219,10 @@ def test_the_model_tells_the_load_of_every_replicated_placement(seed):
         assert allowed == judged.feasible, judged
         if allowed:
             pieces = len(plan.stages) > len({stage.devices for stage in plan.stages})
-            told_s = built.objective_s(values)
-            assert told_s <= judged.objective_s * (1 + 1e-9)
+            model_s = built.objective_s(values)
+            assert model_s <= judged.objective_s * (1 + 1e-9)
             if not pieces or not any(link.latency_s for link in p.cluster.links):
-                assert told_s == pytest.approx(judged.objective_s, rel=1e-9)
+                assert model_s == pytest.approx(judged.objective_s, rel=1e-9)
 
 
 def test_two_replicas_of_everything_are_proved_best():
@@ -282,7 +282,7 @@ def test_programs_of_every_order_of_hosts_and_one_of_all_find_the_same(seed, mon
     assert messages[0].objective_s == pytest.approx(messages[1].objective_s, rel=1e-6)
 
 
-def test_orders_of_hosts_are_told_once_each():
+def test_orders_of_hosts_are_listed_once_each():
     """Two accelerators in one host, one in another: its place in the chain is all that differs."""
     p = problem(forward_graph([(0, 1)], 2), [1, 1], 3, objective=Objective.MAX_LOAD)
     hosts = tuple(replace(d, node=int(number == 1)) for number, d in enumerate(p.cluster.devices))
@@ -303,7 +303,7 @@ def test_pins_are_kept_in_every_contiguity(contiguity):
     assert result.objective_s == pytest.approx(solve(p, BruteForce()).objective_s)
 
 
-def test_what_it_cannot_represent_is_said_with_a_way_out():
+def test_what_it_cannot_represent_is_refused_with_a_remedy():
     p = problem(forward_graph([(0, 1)], 2), [1, 1], 4, max_replicas=2, objective=Objective.MAX_LOAD)
     hosts = tuple(replace(d, node=number // 2) for number, d in enumerate(p.cluster.devices))
     two_levels = two_level_cluster(hosts, 10.0, 0.0, 1.0, 0.0)

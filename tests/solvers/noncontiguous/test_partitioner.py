@@ -81,9 +81,9 @@ def test_a_cycle_between_parts_is_a_note_not_an_error() -> None:
     workload = read_msr2020(file, "crosswise.json")
     result = solve(as_problem(workload), Partitioner())
     assert result.plan is None
-    loose = solve(as_problem(workload, contiguity=Contiguity.NONE), Partitioner())
-    assert loose.status is Status.FEASIBLE
-    assert loose.objective_s == pytest.approx(2.3e-3)
+    unconstrained = solve(as_problem(workload, contiguity=Contiguity.NONE), Partitioner())
+    assert unconstrained.status is Status.FEASIBLE
+    assert unconstrained.objective_s == pytest.approx(2.3e-3)
 
 
 def test_parts_of_a_graph_without_such_pairs_can_be_cyclic_too() -> None:

@@ -84,7 +84,7 @@ def test_the_kernel_tells_contiguity_as_the_judge_does(contiguity):
     for seed in range(60):
         rng = random.Random(seed)
         p = random_problem(seed, 6, objective=Objective.MAX_LOAD, contiguity=contiguity, cpus=1, micro_batches=1)
-        loose = replace(p, contiguity=Contiguity.NONE)
+        unconstrained = replace(p, contiguity=Contiguity.NONE)
         contracted = contract(p, 4, merge_trivial=False)
         sets = sets_of(p, contracted)
         at = new_state(sets)
@@ -96,7 +96,7 @@ def test_the_kernel_tells_contiguity_as_the_judge_does(contiguity):
                 try_move(sets, at, v, b)
                 make_move(sets, at, v, b)
         try:
-            plan = plan_of(loose, contracted, at.where, 1)
+            plan = plan_of(unconstrained, contracted, at.where, 1)
         except InvalidPlan:
             continue
         expected = broken_contiguity(p, plan) == ""
@@ -225,7 +225,7 @@ def test_local_search_is_about_as_good_as_the_published_one():
         assert result.objective_s * 1e3 <= references()[name]["baselines"]["local_search_10"] * 1.05
 
 
-def test_a_cancel_keeps_what_annealing_has_found():
+def test_a_cancel_keeps_the_best_of_annealing():
     p = as_problem(read_msr2020(random_file(3, 1), "random"), contiguity=Contiguity.NONE)
     before = 0
 

@@ -178,9 +178,9 @@ def test_quick_estimates_take_the_handcrafted_order(seed: int) -> None:
     draft = Draft(tuple(DraftStage((s,), 1) for s in range(3)))
     exact = exactly(p, condensed, draft)
     assert exact is not None
-    keeps = (3, 2, 1)
+    in_flight = (3, 2, 1)
     order = [
-        (*alternate(s, "FIW", 6, keeps[s], lag=3 - keeps[s]), *[a for a in exact[0].order[s] if a.kind == "U"])
+        (*alternate(s, "FIW", 6, in_flight[s], lag=3 - in_flight[s]), *[a for a in exact[0].order[s] if a.kind == "U"])
         for s in range(3)
     ]
     plan = replace(exact[0], order=tuple(order))
@@ -248,7 +248,7 @@ def test_what_cannot_run_takes_for_ever() -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 120, 40))
-def test_devices_of_other_kinds_and_memory_are_told_apart(first: int) -> None:
+def test_devices_of_other_kinds_and_memory_are_distinguished(first: int) -> None:
     """The busiest stages go to the fastest kind, and those that hold most to the devices with most memory."""
     ran = 0
     for seed in range(first, first + 40):

@@ -78,9 +78,9 @@ def test_stages_are_runs_of_one_of_its_orders():
     p = problem(training_graph([(0, 1), (0, 2), (1, 3), (2, 3)], 4), [2, 5, 4, 3] * 2, 3, mini_batch=4, micro_batches=4)
     condensed = Condensed(p, ordered=True)
     space = Space(condensed, (0, 1, 2, 3))
-    apart = Draft(tuple(DraftStage(nodes, 1) for nodes in ((0, 2), (1,), (3,))))
-    assert Space(condensed).allows(parts_of(apart))
-    assert not space.allows(parts_of(apart))
+    branched = Draft(tuple(DraftStage(nodes, 1) for nodes in ((0, 2), (1,), (3,))))
+    assert Space(condensed).allows(parts_of(branched))
+    assert not space.allows(parts_of(branched))
     assert space.allows(parts_of(Draft(tuple(DraftStage(nodes, 1) for nodes in ((0, 1), (2,), (3,))))))
 
 

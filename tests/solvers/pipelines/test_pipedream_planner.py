@@ -44,7 +44,7 @@ def test_a_fork_and_its_branches_are_one_block_and_the_join_another() -> None:
     assert blocks(problem(DIAMOND, dict.fromkeys(range(6), 1.0))) == [{0}, {1, 2, 3}, {4}, {5}]
 
 
-def test_a_mask_read_by_every_layer_joins_nothing_unless_asked() -> None:
+def test_a_mask_read_by_every_layer_joins_nothing_by_default() -> None:
     chain = [(0, 1), (1, 2), (2, 3)]
     p = problem([*chain, (4, 1), (4, 2), (4, 3)], {0: 1, 1: 1, 2: 1, 3: 1, 4: 0}, {4: 0.001})
     assert blocks(p) == [{0}, {1}, {2}, {3}, {4}]

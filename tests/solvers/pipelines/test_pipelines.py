@@ -61,13 +61,13 @@ def counted(plan):
     """Most micro-batches of each stage with a forward and without the last part of its backward."""
     most = []
     for index, stage in enumerate(plan.stages):
-        mine = [action.kind for action in plan.order[stage.devices[0]] if action.stage == index]
-        last = next((kind for kind in "WIB" if kind in mine), None)
+        kinds = [action.kind for action in plan.order[stage.devices[0]] if action.stage == index]
+        last = next((kind for kind in "WIB" if kind in kinds), None)
         held = peak = 0
-        for kind in mine:
+        for kind in kinds:
             held += (kind == "F") - (kind == last)
             peak = max(peak, held)
-        most.append(peak if last and "F" in mine else 0)
+        most.append(peak if last and "F" in kinds else 0)
     return most
 
 
@@ -125,16 +125,16 @@ def test_gradients_of_parameters_that_others_read_do_not_wait():
 def test_stages_have_the_parts_that_they_have_operators_for():
     """Stage 0 sends no gradient on, stage 2 has no parameters."""
     full = chain(3)
-    kept = [o for o in range(9) if o not in (3, 8)]
-    number = {o: n for n, o in enumerate(kept)}
+    remaining = [o for o in range(9) if o not in (3, 8)]
+    number = {o: n for n, o in enumerate(remaining)}
     tensors = [
         Tensor(number[t.producer], tuple(number[c] for c in t.consumers if c in number), t.nbytes)
         for t in full.tensors
         if t.producer in number
     ]
-    graph = OpGraph(tuple(full.operators[o] for o in kept), tuple(tensors))
+    graph = OpGraph(tuple(full.operators[o] for o in remaining), tuple(tensors))
     p = problem(graph, [1] * 7, 3, mini_batch=6, micro_batches=6, pipeline=Pipeline.ZERO_BUBBLE)
-    plan = assemble(p, [(o % 3,) for o in kept], 6)
+    plan = assemble(p, [(o % 3,) for o in remaining], 6)
     kinds = [{action.kind for action in order} for order in plan.order]
     assert kinds == [{"F", "W"}, {"F", "I", "W"}, {"F", "I"}]
     assert check(p, plan) == ()
@@ -207,7 +207,7 @@ def test_the_planner_gives_every_device_several_stages_where_that_is_shorter():
 
 
 @pytest.mark.parametrize("limit", ["cancel", "time"])
-def test_the_planner_stops_when_told(limit):
+def test_the_planner_stops_when_cancelled(limit):
     p, _ = uniform(8, 2, 4, pipeline=Pipeline.INTERLEAVED)
     requests = []
 

@@ -100,7 +100,7 @@ def test_an_equal_split_is_never_better() -> None:
             assert split.bottleneck_s >= search.bottleneck_s * (1 - 1e-8)
 
 
-def test_it_stops_when_told_to() -> None:
+def test_it_stops_when_cancelled() -> None:
     requests = []
 
     def check() -> None:

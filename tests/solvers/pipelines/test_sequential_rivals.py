@@ -44,7 +44,7 @@ def test_the_bubble_of_gpipe_on_an_even_chain(stages, micro_batches):
 
 
 @pytest.mark.parametrize("pipeline", list(Pipeline))
-def test_gpipe_runs_all_forwards_first_whatever_pipeline_is_asked_for(pipeline):
+def test_gpipe_runs_all_forwards_first_whatever_the_pipeline_is(pipeline):
     p = chain(4, 2, mini_batch=4, micro_batches=4, pipeline=pipeline)
     result = solve(p, "gpipe")
     assert check(p, result.plan) == ()

@@ -52,7 +52,7 @@ def precedes(tree: Tree) -> set[tuple[int, int]]:
     return pairs
 
 
-def test_branches_are_told_from_what_comes_before_and_after():
+def test_branches_are_distinguished_from_what_comes_before_and_after():
     assert decompose(BRANCHES, [1.0] * 6).tree == Series((0, Parallel((Series((1, 2)), Series((3, 4)))), 5))
 
 

@@ -108,18 +108,18 @@ class Enumeration:
         sync = rules.sync_s[degree] + rules.sync_s_per_byte[degree] * params if params > 0 else 0.0
         if forward + backward + sync / rules.micro_batches > self.most_s or after + 1 >= len(rules.in_flight):
             return None
-        kept = int(rules.in_flight[after + 1])
+        in_flight = int(rules.in_flight[after + 1])
         least = float(costs.static_bytes[degree, members].sum()) + float(costs.workspace_bytes[degree, members].max())
-        least += held[0] * kept + held[1]
+        least += held[0] * in_flight + held[1]
         saved = float(costs.saved_bytes[degree, members].sum())
-        if least + saved * kept <= rules.memory_bytes:
+        if least + saved * in_flight <= rules.memory_bytes:
             return forward + backward
         again = [forward] if rules.recompute and least + saved <= rules.memory_bytes else []
         workspace = float(costs.workspace_bytes[degree, members].max())
         for level in range(len(costs.levels.again_s)):
             lean = float(costs.levels.saved_bytes[level, degree, members].sum())
             needs = least - workspace + float(costs.levels.workspace_bytes[level, degree, members].max())
-            if needs + lean * kept <= rules.memory_bytes:
+            if needs + lean * in_flight <= rules.memory_bytes:
                 again.append(float(costs.levels.again_s[level, degree, members].sum()))
         takes = forward + backward + min(again, default=math.inf)
         return takes if takes + sync / rules.micro_batches <= self.most_s else None

@@ -135,6 +135,6 @@ def test_auto_is_not_behind_it():
         ({"objective": Objective.MAX_LOAD}, "objectives other than iteration"),
     ],
 )
-def test_what_it_cannot_do_is_said(change, words):
+def test_what_it_cannot_do_is_stated(change, words):
     assert words in (TiedEnds().unsupported(replace(tied([{0, 9}], chain(10), 10), **change)) or "")
     assert "no late part" in (TiedEnds().unsupported(tied([], chain(4), 4)) or "")

@@ -122,7 +122,7 @@ def test_the_judge_looks_at_one_group_of_many_devices(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("zero", [1, 2, 3])
 @pytest.mark.parametrize("transfers", Transfers)
-def test_zero_and_all_transfers_of_links_as_fast_as_each_other_are_told_once(
+def test_zero_and_all_transfers_of_links_as_fast_as_each_other_are_simulated_once(
     zero: int, transfers: Transfers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem, plan = many(4)

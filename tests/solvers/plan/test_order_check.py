@@ -48,7 +48,7 @@ def test_an_order_that_is_whole_is_accepted() -> None:
         ((*ROWS, ""), "order: has a row for 3 devices, but there are 2"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(rows: tuple[str, ...], message: str) -> None:
+def test_what_is_wrong_is_reported_with_its_place(rows: tuple[str, ...], message: str) -> None:
     with pytest.raises(InvalidPlan, match=message) as caught:
         check_order(chain(), plan(*rows))
     assert "\n" not in str(caught.value)
@@ -85,6 +85,6 @@ def test_a_simulation_checks_the_order() -> None:
         simulate(chain(), plan(ROWS[1], ROWS[0]), Objective.ITERATION)
 
 
-def test_the_kinds_that_run_a_phase_are_told_once() -> None:
+def test_the_kinds_that_run_a_phase_are_listed_once() -> None:
     for kind in ACTION_KINDS:
         assert {phase for phase, kinds in KINDS_OF.items() if kind in kinds} == set(PHASES_OF[kind])

@@ -53,10 +53,10 @@ def ways(choices: Choices, first: int = 0) -> Iterator[tuple[Region, ...]]:
         if span.first != first:
             continue
         inside = [choices.operators[at] for at in choices.inside(span)]
-        for kept in product((False, True), repeat=len(inside)):
-            if all(kept):
+        for flags in product((False, True), repeat=len(inside)):
+            if all(flags):
                 continue
-            region = Region(tuple(inside), tuple(o for o, keeps in zip(inside, kept, strict=True) if keeps))
+            region = Region(tuple(inside), tuple(o for o, is_saved in zip(inside, flags, strict=True) if is_saved))
             for rest in ways(choices, span.last + 1):
                 yield (region, *rest)
 
@@ -67,9 +67,9 @@ def with_these(plan: Plan, regions: tuple[Region, ...]) -> Plan:
 
 def again_s(p: Problem, plan: Plan) -> float:
     """Seconds that a micro-batch runs again."""
-    mine = with_regions(p, plan)
+    recomputed = with_regions(p, plan)
     samples = plan.stages[0].micro_batch_size
-    return float(mine.compute.at(GPU, samples).sum() - p.as_traced.compute.at(GPU, samples).sum())
+    return float(recomputed.compute.at(GPU, samples).sum() - p.as_traced.compute.at(GPU, samples).sum())
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -83,15 +83,15 @@ def test_no_choice_that_fits_runs_less_again(seed: int) -> None:
         known[regions] = again_s(p, tried), max(simulate(p, tried).peak_bytes())
     peaks = sorted({peak for _, peak in known.values()})
     for cap in (peaks[0], peaks[len(peaks) // 3], peaks[len(peaks) // 2], peaks[0] - 1):
-        asked_for = with_memory(p, cap)
+        limited = with_memory(p, cap)
         least_s = min((seconds for seconds, peak in known.values() if peak <= cap), default=None)
-        fit = fitted(asked_for, plan)
+        fit = fitted(limited, plan)
         if least_s is None:
             assert fit.plan is None
             continue
         assert fit.plan is not None
-        assert judge(asked_for, fit.plan).feasible
-        assert check(asked_for, fit.plan) == ()
+        assert judge(limited, fit.plan).feasible
+        assert check(limited, fit.plan) == ()
         assert again_s(p, fit.plan) == pytest.approx(least_s, rel=CLOSE, abs=1e-9)
         assert fit.bound_s[0] <= least_s * (1 + 1e-6) + 1e-9
 
@@ -122,13 +122,13 @@ def test_no_choice_that_fits_is_faster(seed: int, bytes_per_s: float, again: boo
             known.append((simulation.makespan_s, max(simulation.peak_bytes())))
     peaks = sorted({peak for _, peak in known})
     for cap in (peaks[0], peaks[len(peaks) // 10], peaks[len(peaks) // 4], peaks[len(peaks) // 2]):
-        asked_for = with_memory(p, cap)
-        fit = fitted(asked_for, plan)
+        limited = with_memory(p, cap)
+        fit = fitted(limited, plan)
         assert fit.plan is not None
-        assert judge(asked_for, fit.plan).feasible
-        assert check(asked_for, fit.plan) == ()
+        assert judge(limited, fit.plan).feasible
+        assert check(limited, fit.plan) == ()
         least_s = min(seconds for seconds, peak in known if peak <= cap)
-        assert evaluate(asked_for, fit.plan).iteration_s == pytest.approx(least_s, rel=CLOSE)
+        assert evaluate(limited, fit.plan).iteration_s == pytest.approx(least_s, rel=CLOSE)
         assert fit.bound_s[0] * 6 <= (least_s - simulate(p, plan).makespan_s) * (1 + CLOSE) + 1e-9
     assert fitted(with_memory(p, peaks[0] - 1), plan).plan is None
 

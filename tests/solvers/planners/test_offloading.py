@@ -37,7 +37,7 @@ def test_where_all_fits_nothing_is_offloaded() -> None:
     assert result.status is Status.OPTIMAL
 
 
-def test_what_cannot_fit_is_said_and_not_proved() -> None:
+def test_what_cannot_fit_has_no_plan_and_is_not_proved() -> None:
     result = solve(offloading(7.0), "single")
     assert result.status is Status.NO_PLAN
 

@@ -103,7 +103,7 @@ def test_a_planner_says_what_it_cannot_represent():
         solve(big, "brute-force")
 
 
-def test_a_planner_that_breaks_a_rule_is_found_out():
+def test_a_planner_that_breaks_a_rule_is_detected():
     p = chain()
     broken = Plan(balanced(p).stages[:1], balanced(p).order)
     with pytest.raises(InvalidPlan):
@@ -157,7 +157,7 @@ def test_a_search_for_the_smallest_cap_that_time_ended_says_so():
 
 
 @pytest.mark.parametrize(("planner", "least"), [("single", 160.0), ("gpipe", 120.0), ("auto", 80.0)])
-def test_the_cap_that_is_told_does_for_the_planner_that_was_asked(planner, least):
+def test_the_cap_that_is_reported_does_for_the_planner_that_was_run(planner, least):
     """Four groups of 40 bytes, the last of which takes longest: `gpipe` leaves it alone."""
     p = problem(
         training_graph(CHAIN, 4, nbytes=0.01, param_bytes=10.0), [1, 1, 1, 9] * 2, 2, mini_batch=4, micro_batches=4,
@@ -170,7 +170,7 @@ def test_the_cap_that_is_told_does_for_the_planner_that_was_asked(planner, least
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("seed", range(20))
-def test_the_smallest_cap_found_does_and_the_bound_below_it_holds(seed):
+def test_the_smallest_cap_does_and_the_bound_below_it_holds(seed):
     p = random_problem(seed, largest=4, cpus=0, memory=1.0, training=True)
     if all(o.param_bytes == 0 for o in p.graph.operators):
         return
@@ -210,26 +210,26 @@ def test_convex_can_beat_acyclic():
     assert values == {Contiguity.ACYCLIC: pytest.approx(11.002), Contiguity.CONVEX: pytest.approx(10.002)}
 
 
-def test_a_second_judgement_chooses_among_what_was_found_and_never_what_it_tells_worse():
+def test_a_second_judgement_chooses_among_the_finalists_and_never_what_it_judges_worse():
     """One device takes 80 s; two take less, but a run of theirs pays for every action."""
     p = replace(chain(objective=Objective.ITERATION), micro_batches=None)
     alone = assemble(p, [(0,)] * 8, 1)
-    apart = [assemble(p, [(0,), (0,), (1,), (1,)] * 2, count) for count in (4, 2)]
-    seconds = {id(plan): solve(p, Scripted((plan,))).objective_s for plan in (alone, *apart)}
-    assert seconds[id(apart[0])] < seconds[id(apart[1])] < seconds[id(alone)]
+    split = [assemble(p, [(0,), (0,), (1,), (1,)] * 2, count) for count in (4, 2)]
+    seconds = {id(plan): solve(p, Scripted((plan,))).objective_s for plan in (alone, *split)}
+    assert seconds[id(split[0])] < seconds[id(split[1])] < seconds[id(alone)]
 
     def estimating(each_s: float):
         def second(_, plan):
             return seconds[id(plan)] + each_s * sum(map(len, plan.order))
 
-        return solve(p, Scripted((alone, *apart), covered=True), second=second)
+        return solve(p, Scripted((alone, *split), covered=True), second=second)
 
-    for each_s, answer in ((0.0, apart[0]), (1.0, apart[1]), (1000.0, alone)):
+    for each_s, answer in ((0.0, split[0]), (1.0, split[1]), (1000.0, alone)):
         result = estimating(each_s)
         assert result.plan is answer
         assert result.objective_s == seconds[id(answer)]
-        assert result.bound_s <= seconds[id(apart[0])]
-        assert (result.status is Status.OPTIMAL) == (answer is apart[0])
-        assert any("takes least in a run" in note for note in result.notes) == (answer is not apart[0])
-    untold = solve(p, Scripted((alone, *apart)), second=lambda *_: None)
-    assert untold.plan is apart[0]
+        assert result.bound_s <= seconds[id(split[0])]
+        assert (result.status is Status.OPTIMAL) == (answer is split[0])
+        assert any("takes least in a run" in note for note in result.notes) == (answer is not split[0])
+    untold = solve(p, Scripted((alone, *split)), second=lambda *_: None)
+    assert untold.plan is split[0]

@@ -69,7 +69,7 @@ def test_replicas_that_share_states_fit_where_those_that_hold_all_do_not() -> No
     assert shared.peak_bytes <= cap
 
 
-def test_samples_that_replicas_cannot_share_are_said() -> None:
+def test_samples_that_replicas_cannot_share_are_reported() -> None:
     row, plan = uniform_plan(problem(devices=16), 16, 1, 60.0)
     assert plan is None
     assert "cannot be shared by 16 replicas" in row.reason

@@ -46,7 +46,7 @@ def test_the_command_is_never_silent_for_long(monkeypatch):
         on_done(families[0])
         assert message.wait(240)
 
-    def tell(*words, **_):
+    def record(*words, **_):
         capture.append(*words)
         if "..." in words[0]:
             message.set()
@@ -54,7 +54,7 @@ def test_the_command_is_never_silent_for_long(monkeypatch):
     capture = []
     monkeypatch.setattr(module, "SAY_S", 0.01)
     monkeypatch.setattr(module, "fill_cache", slow)
-    monkeypatch.setattr(module, "print", tell, raising=False)
+    monkeypatch.setattr(module, "print", record, raising=False)
     assert module.main(["page", "plans"]) == 0
     assert capture[0] == "  page: compiled"
     assert capture[1].startswith("  compiling plans ... ")

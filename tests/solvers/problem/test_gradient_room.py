@@ -74,7 +74,7 @@ ROOTS = {"b/update": 2 * BIG, "a/update": 2 * WEIGHT}
         ({"zero": 2, "micro_batches": 1}, GRADIENTS),
     ],
 )
-def test_room_follows_what_is_asked_for(options: dict[str, object], expected: dict[str, float]) -> None:
+def test_room_follows_the_settings(options: dict[str, object], expected: dict[str, float]) -> None:
     assert room(trained(**options)) == expected  # type: ignore[arg-type]
 
 
@@ -219,7 +219,7 @@ def test_a_peak_with_a_sum_apart_counted_by_hand(zero: int, gradients: float) ->
     assert memory_parts(p, plan, schedule.peak_bytes())[0]["gradients"] == gradients + 2
 
 
-def test_a_plan_told_without_the_sum_is_refused() -> None:
+def test_a_schedule_without_the_sum_is_refused() -> None:
     p = with_gradient_room(unrolled(optimizer=Optimizer.SGD))
     spoiled = replace(p, graph=OpGraph(
         tuple(replace(o, gradient_sum_bytes=0.0) for o in p.graph.operators), p.graph.tensors

@@ -65,8 +65,8 @@ def test_links_by_class_are_those_one_by_one(seed: int) -> None:
     some = sorted(rng.sample(range(len(devices)), rng.randint(1, len(devices))))
     assert tiers.part(some) == each.part(some)
     assert tiers.at_speed(0.5, 3.0) == each.at_speed(0.5, 3.0)
-    for mine, theirs in zip(pairs_of(tiers, len(tiers)), pairs_of(each, len(tiers)), strict=True):
-        assert (mine == theirs).all()
+    for actual, expected in zip(pairs_of(tiers, len(tiers)), pairs_of(each, len(tiers)), strict=True):
+        assert (actual == expected).all()
     assert list(wire_names(tiers)) == list(wire_names(each))
     for name in ["", "0->99", "node77->node1", "x" * 5000, *wire_names(tiers)]:
         assert has_wire(tiers, name) == has_wire(each, name)
@@ -141,7 +141,7 @@ def test_files_tell_links_by_class(seed: int) -> None:
         ("classes", [{"bandwidth_bytes_per_s": 1, "latency_s": 0, "wire": "glue"}] * 2, "one of pair"),
     ],
 )
-def test_what_is_wrong_with_links_by_class_is_told_in_a_line(part: str, value: object, message: str) -> None:
+def test_what_is_wrong_with_links_by_class_is_reported_in_a_line(part: str, value: object, message: str) -> None:
     cluster = two_level_cluster(NODES.devices[:70], 2.0, 0.0, 1.0, 0.0)
     spoiled = json.loads(json.dumps(cluster_json(cluster)))
     spoiled["links"][part] = value

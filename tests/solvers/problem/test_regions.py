@@ -78,8 +78,8 @@ def test_what_leaves_a_region_is_kept_where_one_of_its_operators_may_have_been_c
     """The last operator of the second layer saves its output, 4 bytes, which the head reads."""
     graph = model()
     operators = [replace(o, saved_bytes=Amount(0, 4.0)) if i == 4 else o for i, o in enumerate(graph.operators)]
-    kept = with_regions(replace(graph, operators=tuple(operators))).graph.operators
-    assert [o.saved_bytes.per_sample for o in kept[:6]] == [0, 4, 0, 4, 4, 4]
+    changed = with_regions(replace(graph, operators=tuple(operators))).graph.operators
+    assert [o.saved_bytes.per_sample for o in changed[:6]] == [0, 4, 0, 4, 4, 4]
 
 
 def test_a_tensor_that_comes_into_several_regions_is_kept_once() -> None:
@@ -115,10 +115,10 @@ def test_a_time_that_takes_in_another_is_as_well_known_as_the_lesser_of_both() -
 
 def test_what_has_no_backward_runs_again_with_the_next_of_its_region_that_has() -> None:
     graph = training_graph([(0, 1), (1, 2)], 3)
-    kept = [0, 1, 2, 4]  # without the mirror of the first
+    positions = [0, 1, 2, 4]  # without the mirror of the first
     operators = tuple(
         replace(graph.operators[i], checkpoint="layer" if i < 3 else "", forward_of=None if i < 3 else i - 3)
-        for i in kept
+        for i in positions
     )
     p = recomputing(problem(OpGraph(operators, ()), [1.0, 10.0, 100.0, 1000.0]))
     assert p.compute.at(GPU, 1).tolist() == [1, 10, 100, 1111]
@@ -178,26 +178,26 @@ def cut_plans() -> list[tuple[Problem, Plan]]:
             except PlacementError:
                 continue
             home = {o: s for s, stage in enumerate(plan.stages) for o in stage.operators}
-            if any(len({home[o] for o in mine}) > 1 for mine in regions_of(p.as_traced.graph).members.values()):
+            if any(len({home[o] for o in members}) > 1 for members in regions_of(p.as_traced.graph).members.values()):
                 plans.append((p, plan))
     return plans
 
 
-def test_a_region_that_a_plan_cuts_is_never_told_less_than_its_parts_need() -> None:
+def test_a_region_that_a_plan_cuts_never_counts_less_than_its_parts_need() -> None:
     """And as long: what runs again is the same."""
-    plans, more, kept = cut_plans(), 0, 0
+    plans, more, differing = cut_plans(), 0, 0
     for p, plan in plans:
         parts = parts_of(p, plan)
-        whole, apart = simulate(p, plan), simulate(parts, plan)
-        assert whole.makespan_s == pytest.approx(apart.makespan_s)
-        for mine, least in zip(whole.peak_bytes(), apart.peak_bytes(), strict=True):
-            assert mine >= least - 1e-9
-            more += mine > least
+        whole, separate = simulate(p, plan), simulate(parts, plan)
+        assert whole.makespan_s == pytest.approx(separate.makespan_s)
+        for peak, least in zip(whole.peak_bytes(), separate.peak_bytes(), strict=True):
+            assert peak >= least - 1e-9
+            more += peak > least
         without = simulate(replace(p, plain=None), plan)
-        kept += any(a.nbytes != b.nbytes for a, b in zip(without.memory, whole.memory, strict=True))
+        differing += any(a.nbytes != b.nbytes for a, b in zip(without.memory, whole.memory, strict=True))
     assert len(plans) > 60
     assert more > 30
-    assert kept > 5
+    assert differing > 5
 
 
 def test_a_part_keeps_what_another_stage_of_its_device_hands_it() -> None:
@@ -220,7 +220,7 @@ def test_stages_may_run_again_around_regions() -> None:
     assert on_one(with_regions(model()), recompute=True) == (2 * (6 + 12 + 6 + 4), 12 + 12 + 3)
 
 
-def test_a_plan_that_fits_only_with_regions_is_found_to_fit() -> None:
+def test_a_plan_that_fits_only_with_regions_is_judged_to_fit() -> None:
     layers, plain = with_regions(model(), memory=40.0), with_regions(model(("",) * 6), memory=40.0)
     assert judge(layers, assemble(layers, [(0,)] * 12, 2)).feasible
     assert not judge(plain, assemble(plain, [(0,)] * 12, 2)).feasible

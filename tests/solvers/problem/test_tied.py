@@ -40,24 +40,24 @@ def ends(readers: tuple[int, ...] = (0, 2), names: str = NAME) -> Problem:
     return Problem(OpGraph(operators, tensors), cluster, table, mini_batch=2, micro_batches=2, training=False)
 
 
-def apart(problem: Problem) -> Plan:
+def separate(problem: Problem) -> Plan:
     return assemble(problem, [(0,), (0,), (1,)], 2)
 
 
 def test_without_copies_both_ends_share_a_device_and_with_them_they_need_not() -> None:
     problem = ends()
-    assert "must share a device" in judge(problem, apart(problem)).violation
+    assert "must share a device" in judge(problem, separate(problem)).violation
     copied = copying(problem)
-    plan = apart(copied)
+    plan = separate(copied)
     assert judge(copied, plan).feasible
     assert check(copied, plan) == ()
     assert solve(problem, "brute-force").objective_s == pytest.approx(6.0)
     assert solve(copied, "brute-force").objective_s == pytest.approx(5.0)
 
 
-def test_each_reader_holds_a_copy_in_all_three_tellings() -> None:
+def test_each_reader_holds_a_copy_in_all_three_implementations() -> None:
     copied = copying(ends())
-    plan = apart(copied)
+    plan = separate(copied)
     schedule = simulate(copied, plan)
     assert [curve.static_bytes for curve in schedule.memory] == [50.0, 43.0]
     assert verify(copied, plan, schedule) == ()
@@ -71,7 +71,7 @@ def test_a_copy_that_is_not_counted_is_noticed() -> None:
         replace(o, param_bytes=3.0 if o.name == "head" else o.param_bytes) for o in copied.graph.operators
     )
     without = replace(copied, graph=replace(copied.graph, operators=operators))
-    assert verify(copied, apart(copied), simulate(without, apart(without)))
+    assert verify(copied, separate(copied), simulate(without, separate(without)))
 
 
 def test_three_readers_hold_three() -> None:
@@ -89,7 +89,7 @@ def test_a_parameter_under_one_name_is_read_on_one_device() -> None:
 
 def test_a_file_says_that_there_are_copies_and_holds_the_graph_as_traced() -> None:
     copied = copying(ends())
-    plan = apart(copied)
+    plan = separate(copied)
     text = write_plan(copied, plan, reference="ends")
     again = read_plan(text)
     assert again.problem.copy_tied

@@ -143,8 +143,8 @@ def test_an_unsplit_pass_sends_all_at_its_end() -> None:
 def test_what_goes_between_hosts_counts_what_is_gathered() -> None:
     """Two hosts: each of the 2 links carries half of 12 bytes before 2 forwards and 2 backwards, and of 2 gradients."""
     p = pair(3)
-    apart = [replace(device, node=node) for node, device in enumerate(p.cluster.devices)]
-    p = replace(p, cluster=uniform_cluster(apart, 1.0, 0.0))
+    devices = [replace(device, node=node) for node, device in enumerate(p.cluster.devices)]
+    p = replace(p, cluster=uniform_cluster(devices, 1.0, 0.0))
     assert evaluate(p, both(p)).between_nodes_bytes == 2 * (4 * 6 + 2 * 6)
 
 
@@ -158,7 +158,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("fault", SPOILED)
-def test_verify_refuses_a_telling_that_waits_otherwise(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_refuses_a_schedule_that_waits_otherwise(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     p = pair(3, micro_batches=4, mini_batch=8)
     p, plan = replace(p, cluster=uniform_cluster(p.cluster.devices, 2.0, 0.0)), both(p, 4)
     true = simulate(p, plan)
@@ -181,7 +181,7 @@ def test_a_stage_on_one_device_has_nobody_to_share_with() -> None:
         assert evaluate(p, plan) == evaluate(q, plan)
 
 
-def test_verify_refuses_a_telling_that_divides_otherwise() -> None:
+def test_verify_refuses_a_schedule_that_divides_otherwise() -> None:
     for zero in (0, 1, 2, 3):
         p = pair(zero)
         for other in {0, 1, 2, 3} - {zero}:

@@ -161,7 +161,7 @@ def test_what_goes_wrong_in_the_child_is_noted_and_proves_nothing():
     assert watched.notes == ["the integer program ended early: IndexError: list index out of range"]
 
 
-def test_a_child_that_is_killed_from_outside_is_told_apart_from_one_that_ended():
+def test_a_child_that_is_killed_from_outside_is_distinguished_from_one_that_ended():
     with Background(
         "mip", {"model": hard().to_message(), "solver": "highs", "seed": 0, "nodes": None, "ends_at": math.inf}
     ) as child:

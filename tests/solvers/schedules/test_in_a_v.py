@@ -39,16 +39,16 @@ def test_auto_looks_among_plans_in_a_v_where_the_order_is_left_open(pipeline: Pi
 
 
 def test_less_memory_is_never_answered_with_more_time_than_that_of_the_pattern_that_fits() -> None:
-    loose, _ = uniform(12, 6, 12, pipeline=Pipeline.ZERO_BUBBLE, memory=1e9)
+    unlimited, _ = uniform(12, 6, 12, pipeline=Pipeline.ZERO_BUBBLE, memory=1e9)
     for pipeline in (Pipeline.V_MIN, Pipeline.V_HALF, Pipeline.ZB_V):
-        named = solve(replace(loose, pipeline=pipeline), Interleaved(improve=False))
+        named = solve(replace(unlimited, pipeline=pipeline), Interleaved(improve=False))
         assert named.plan is not None
         needs = max(evaluate(named.problem, named.plan).peak_memory_bytes)
         cluster = replace(
-            loose.cluster,
-            devices=tuple(replace(device, memory_bytes=needs) for device in loose.cluster.devices),
+            unlimited.cluster,
+            devices=tuple(replace(device, memory_bytes=needs) for device in unlimited.cluster.devices),
         )
-        result = solve(replace(loose, cluster=cluster), Interleaved(improve=False))
+        result = solve(replace(unlimited, cluster=cluster), Interleaved(improve=False))
         assert result.objective_s <= named.objective_s
 
 
@@ -59,7 +59,7 @@ def test_a_v_may_leave_a_device_and_come_back_whatever_the_contiguity() -> None:
     assert not replace(p, pipeline=Pipeline.K_F_K_B).by_stage
 
 
-def test_what_cannot_be_asked_is_refused_with_what_can() -> None:
+def test_what_is_not_supported_is_refused_with_what_is() -> None:
     p, _ = uniform(6, 3, 4, pipeline=Pipeline.DUAL_PIPE)
     assert "--replicate 2" in (Interleaved().unsupported(p) or "")
     assert "dualpipe-v" in (Interleaved().unsupported(replace(p, max_replicas=2)) or "")

@@ -93,7 +93,7 @@ def test_unequal_accelerators_missing_links_and_slow_links_inside_keep_the_order
         assert devices_of(replace(p, cluster=cluster), draft) == [(0,), (1, 2), (3,)]
 
 
-def test_too_few_accelerators_are_told():
+def test_too_few_accelerators_are_reported():
     p, draft = chain_of(3, 3)
     with pytest.raises(InvalidPlan, match="the stages take 6 accelerators, there are 4"):
         realise(on_nodes(p, 2, 2), draft)
@@ -200,9 +200,9 @@ def assign(
     start = starts(replicas)
     weight = np.zeros((len(in_order), len(in_order)))
     shares = np.asarray(replicas, np.int64)
-    apart = np.where(np.eye(count, dtype=bool), 0.0, traffic)
+    between = np.where(np.eye(count, dtype=bool), 0.0, traffic)
     one = np.ones(count, np.int64)
-    between_replicas(np.zeros((count, count)), apart, start[:-1], shares, one, 1, weight)
+    between_replicas(np.zeros((count, count)), between, start[:-1], shares, one, 1, weight)
     mapping._add_rings(np.asarray(gradient_bytes, np.float64), start, weight)
     seats = mapping._seats(weight, start, in_order)
     return [tuple(seats[a:b]) for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]

@@ -38,7 +38,7 @@ def drafted(p, **ahead):
 
 
 @pytest.mark.parametrize("ahead", [{"slack": 2}, {"block": 2}])
-def test_stages_that_run_ahead_do_so_only_where_that_is_asked_for(ahead):
+def test_stages_that_run_ahead_do_so_only_where_that_is_set(ahead):
     free, question = chain(Pipeline.K_F_K_B), chain(Pipeline.ONE_F_ONE_B)
     assert not is_one_f_one_b(free, drafted(free, **ahead))
     plan = drafted(question, **ahead)

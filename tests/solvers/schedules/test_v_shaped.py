@@ -95,7 +95,7 @@ def test_less_memory_is_a_longer_bubble_and_always_a_shorter_one_than_that_of_1f
 
 def test_less_memory_is_answered_with_the_pattern_that_fits() -> None:
     """zero-bubble takes of all the shortest order that memory allows, down to a third of what ZB-V holds."""
-    _, loose = vee(6, 24, Pipeline.ZERO_BUBBLE, memory=1e9)
+    _, unlimited = vee(6, 24, Pipeline.ZERO_BUBBLE, memory=1e9)
     before = 0.0
     for pipeline in SHARES:
         p, plan = vee(6, 24, pipeline, memory=1e9)
@@ -106,7 +106,7 @@ def test_less_memory_is_answered_with_the_pattern_that_fits() -> None:
         assert judged.objective_s >= before
         assert judged.objective_s <= judge(*vee(6, 24, pipeline, memory=needs)).objective_s
         before = judged.objective_s
-    assert loose.pipeline == "zero-bubble"
+    assert unlimited.pipeline == "zero-bubble"
 
 
 def test_dualpipe_is_dualpipe_v_on_half_the_devices_with_a_copy_that_runs_the_other_way() -> None:
@@ -167,10 +167,10 @@ def shortest(micro_batches: int, most: int) -> int:
 def _ready(
     state: tuple[tuple[int, ...], ...], device: int, micro_batches: int, most: int
 ) -> list[tuple[int, int] | None]:
-    mine = (device, 3 - device)
+    own = (device, 3 - device)
     ready: list[tuple[int, int] | None] = [None]
-    room = sum(state[s][0] - state[s][2] for s in mine) < most
-    for s in mine:
+    room = sum(state[s][0] - state[s][2] for s in own) < most
+    for s in own:
         forward, inputs, weights = state[s]
         if forward < micro_batches and room and (s == 0 or state[s - 1][0] > forward):
             ready.append((s, 0))

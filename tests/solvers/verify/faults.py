@@ -28,7 +28,7 @@ Fault = Callable[[Case, Schedule, random.Random], Schedule | None]
 FAULTS: dict[str, Fault] = {}
 OF_REGIONS: dict[str, Fault] = {}
 """Those of what runs again by region."""
-APART = 1e-4
+NOTICEABLE = 1e-4
 """Relative difference from which on a fault must be noticed: well above the verifier's tolerance."""
 
 
@@ -93,9 +93,9 @@ def with_links(problem: Problem, slower: float, latency: float, resource: bool =
 
 
 def with_tensors(problem: Problem, spoil: Callable[[int, Tensor], Tensor | None]) -> Problem:
-    kept = [(t, new) for t, old in enumerate(problem.graph.tensors) if (new := spoil(t, old)) is not None]
-    stated = None if problem.transfer_s is None else tuple(problem.transfer_s[t] for t, _ in kept)
-    graph = replace(problem.graph, tensors=tuple(new for _, new in kept))
+    tensors = [(t, new) for t, old in enumerate(problem.graph.tensors) if (new := spoil(t, old)) is not None]
+    stated = None if problem.transfer_s is None else tuple(problem.transfer_s[t] for t, _ in tensors)
+    graph = replace(problem.graph, tensors=tuple(new for _, new in tensors))
     return replace(problem, graph=graph, transfer_s=stated)
 
 
@@ -244,10 +244,10 @@ def _operator_elsewhere(case: Case, rng: random.Random) -> Plan | None:
     rank = {operator: position for position, operator in enumerate(graph.topological_order)}
     new = []
     for number, stage in enumerate(stages):
-        mine = set(stage.operators) - moves | (moves if number == target else set())
-        if not mine:
+        members = set(stage.operators) - moves | (moves if number == target else set())
+        if not members:
             return None
-        new.append(replace(stage, operators=tuple(sorted(mine, key=rank.__getitem__))))
+        new.append(replace(stage, operators=tuple(sorted(members, key=rank.__getitem__))))
     return replace(case.plan, stages=tuple(new))
 
 
@@ -457,7 +457,7 @@ def differs(true: Schedule, other: Schedule) -> bool:
     numbers = (np.array([row[7:] for row in rows]).reshape(-1, 3) for rows in (a, b))
     one, two = numbers
     scale = np.array([true.makespan_s, true.makespan_s, max(true.columns.nbytes.max(initial=0.0), 1e-300)])
-    if (np.abs(one - two) > APART * scale).any():
+    if (np.abs(one - two) > NOTICEABLE * scale).any():
         return True
     return any(_curves_differ(x, y, true.makespan_s) for x, y in zip(true.memory, other.memory, strict=True))
 
@@ -471,10 +471,10 @@ def _sorted(schedule: Schedule) -> list[tuple[object, ...]]:
 
 
 def _curves_differ(a: MemoryCurve, b: MemoryCurve, makespan_s: float) -> bool:
-    apart = APART * max(a.peak_bytes, 1e-300)
-    if abs(a.peak_bytes - b.peak_bytes) > apart or abs(a.static_bytes - b.static_bytes) > apart:
+    tolerance = NOTICEABLE * max(a.peak_bytes, 1e-300)
+    if abs(a.peak_bytes - b.peak_bytes) > tolerance or abs(a.static_bytes - b.static_bytes) > tolerance:
         return True
     moments = np.unique([*a.times_s, *b.times_s])
-    middle = ((moments[1:] + moments[:-1]) / 2)[np.diff(moments) > APART * makespan_s]
+    middle = ((moments[1:] + moments[:-1]) / 2)[np.diff(moments) > NOTICEABLE * makespan_s]
     levels = [np.array(c.nbytes)[np.searchsorted(c.times_s, middle, "right") - 1] for c in (a, b)]
-    return bool((np.abs(levels[0] - levels[1]) > apart).any())
+    return bool((np.abs(levels[0] - levels[1]) > tolerance).any())

@@ -49,7 +49,7 @@ def plant(score: Score, number: int, case: Case, names: list[str]) -> None:
 @pytest.mark.first(3)
 @pytest.mark.parametrize("transfers", list(Transfers))
 @pytest.mark.parametrize("sort", SORTS)
-def test_a_telling_with_a_single_fault_is_refused(sort, transfers):
+def test_a_schedule_with_a_single_fault_is_refused(sort, transfers):
     score, names = Score(), list(FAULTS)
     for number, case in enumerate(valid_cases(sort, transfers, SEEDS)):
         chosen = [names[(number * AT_A_TIME + i) % len(names)] for i in range(AT_A_TIME)]
@@ -96,7 +96,7 @@ def numbers(case: Case) -> set[int]:
 
 @pytest.mark.parametrize("transfers", list(Transfers))
 @pytest.mark.parametrize("sort", SORTS)
-def test_a_telling_without_a_fault_is_accepted(sort, transfers):
+def test_a_schedule_without_a_fault_is_accepted(sort, transfers):
     for case in valid_cases(sort, transfers, SEEDS):
         assert verify(case.problem, case.plan, simulate(case.problem, case.plan)) == ()
 

@@ -60,7 +60,7 @@ def test_a_pin_with_an_index_that_is_none(command: Command, model: Path, device:
     assert len(message) < 500
 
 
-def test_a_number_of_thousands_of_digits_is_told_in_a_few(command: Command, tmp_path: Path) -> None:
+def test_a_number_of_thousands_of_digits_is_shown_in_a_few(command: Command, tmp_path: Path) -> None:
     message = command.refused("plan", write(tmp_path, '{"nodes": [' + "9" * 4000 + "]}"))
     assert len(message) < 500
     assert len(command.refused("plan", tmp_path, "--devices", "9" * 4000)) < 500
@@ -236,7 +236,7 @@ def test_times_that_make_no_plan_or_any(
         assert message in command.refused(name, write(tmp_path, broken))
 
 
-def test_a_comparison_of_planners_none_of_which_can_be_asked(command: Command, model: Path) -> None:
+def test_a_comparison_of_planners_none_of_which_supports_the_question(command: Command, model: Path) -> None:
     message = command.refused("compare", model, "--planners", "heft,pesto")
     assert message.startswith("none of these planners can be asked: heft: it minimises the makespan, and")
     assert "; pesto: " in message

@@ -25,7 +25,7 @@ from tests.explorer.cli.command import Command
         (("--allow-remote", "--token-file", "/nowhere/token"), "no such file or directory"),
     ],
 )
-def test_what_is_missing_is_said_in_one_line(
+def test_what_is_missing_is_reported_in_one_line(
     command: Command, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)

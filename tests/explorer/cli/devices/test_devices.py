@@ -64,7 +64,7 @@ def test_shared_links_are_kept_in_the_plan(command: Command, model: Path, tmp_pa
         (("--objective", "makespan", "--execution", "operator", "--contiguity", "convex"), "convex"),
     ],
 )
-def test_single_operators_go_anywhere_unless_asked_otherwise(
+def test_single_operators_go_anywhere_unless_set_otherwise(
     command: Command, model: Path, tmp_path: Path, flags: tuple[str, ...], contiguity: str
 ) -> None:
     plan = tmp_path / "plan.json"
@@ -132,7 +132,7 @@ def test_what_a_whole_cluster_leaves_no_room_for(
     assert message in command.refused("plan", model, "--cluster", path, *flags)
 
 
-def test_a_broken_cluster_is_told_with_its_file_and_place(command: Command, model: Path, tmp_path: Path) -> None:
+def test_a_broken_cluster_is_reported_with_its_file_and_place(command: Command, model: Path, tmp_path: Path) -> None:
     broken = HOST | {"links": [*HOST["links"], {"src": 0, "dst": 7, "bandwidth_bytes_per_s": 1e9}]}
     path = write(tmp_path, broken, "mine.json")
     assert command.refused("compare", model, "--cluster", path) == f"{path}: link 0 -> 7: no such device"

@@ -86,7 +86,7 @@ def test_the_page_and_its_workers_use_the_library_that_is_named(
     assert os.environ["PLACEMENT_EXPLORER_LIBRARY"] == (message or str(library))
 
 
-def test_a_comparison_gives_the_plan_that_was_found_and_says_so(command: Command, model: Path, library: Path) -> None:
+def test_a_comparison_gives_the_cached_plan_and_says_so(command: Command, model: Path, library: Path) -> None:
     command("plan", model, "--planner", "equal", "--time-limit", 10)
     ran = command("compare", model, "--planners", "equal,single")
     assert "known before, and not searched again: equal (--fresh searches)" in ran.out
@@ -103,7 +103,7 @@ def test_what_fits_nothing_is_known_too(command: Command, library: Path, tmp_pat
     assert printed.status == 3
     assert KNOWN.search(printed.out)
     *ways_out, one = command("plans", "--json").json  # the newest first; what was tried as a remedy is cached, too
-    assert len({kept["question"] for kept in (one, *ways_out)}) == 1 + len(ways_out)
+    assert len({row["question"] for row in (one, *ways_out)}) == 1 + len(ways_out)
     assert one["status"] == "INFEASIBLE"
     assert one["objective_s"] is None
     assert command("plans", "show", one["question"]).status == 0
@@ -182,7 +182,7 @@ def test_old_answers_go(command: Command, model: Path, library: Path) -> None:
     assert "expected an age as 90d" in command.refused("plans", "prune", "--older-than", "soon")
 
 
-def test_what_other_code_found_is_never_given_and_can_go(
+def test_answers_of_other_code_are_never_given_and_can_go(
     command: Command, model: Path, library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as then:
@@ -233,7 +233,7 @@ def test_a_python_without_sqlite_plans(
     assert "built without sqlite3" in command.refused("plans")
 
 
-def test_a_damaged_row_is_said_where_it_is_shown(command: Command, model: Path, library: Path) -> None:
+def test_a_damaged_row_is_reported_where_it_is_shown(command: Command, model: Path, library: Path) -> None:
     command("plan", model, "--planner", "equal")
     (one,) = command("plans", "--json").json
     with sqlite3.connect(library) as file:

@@ -12,7 +12,7 @@ FOLDER = SHARED / "workloads"
 
 
 @needs_profiles
-def test_a_profile_is_planned_on_the_devices_asked_for(command: Command) -> None:
+def test_a_profile_is_planned_on_the_devices_of_the_flags(command: Command) -> None:
     ran = command("plan", FOLDER / "pipedream" / "vgg16.txt", "--devices", 4, "--objective", "max-load", "--json")
     assert ran.status == 0
     assert ran.json["status"] == "OPTIMAL"

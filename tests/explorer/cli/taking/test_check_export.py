@@ -73,7 +73,7 @@ def test_export_writes_every_format(command: Command, plan_file: Path, tmp_path:
     assert out.stat().st_size > 100
 
 
-def test_what_a_launcher_cannot_be_told_is_refused_or_moved_and_told(command: Command, tmp_path: Path) -> None:
+def test_what_a_launcher_cannot_represent_is_refused_or_moved_and_reported(command: Command, tmp_path: Path) -> None:
     plan, out = tmp_path / "cut.json", tmp_path / "out.sh"
     file = planned("gpt-small", ["blocks.2/add"])
     plan.write_text(write_plan(file.problem, file.plan, None, file.reference))

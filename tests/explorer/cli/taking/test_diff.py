@@ -29,7 +29,7 @@ def test_what_moved_between_plans_of_other_devices(
     assert {number["what"] for number in printed["numbers"]} >= {"iteration", "max-load", "bytes between devices"}
 
 
-def test_permuted_labels_are_said(command: Command, plan_file: Path, tmp_path: Path) -> None:
+def test_permuted_labels_are_reported(command: Command, plan_file: Path, tmp_path: Path) -> None:
     value = json.loads(plan_file.read_text())
     plan = value["plan"]
     for stage in plan["stages"]:

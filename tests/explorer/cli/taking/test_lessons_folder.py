@@ -19,7 +19,7 @@ SMALL = GOOD.replace('"chain"', '"gpt-small"')
         (SMALL.replace("{bubble}.", "{bubbel}.", 1), "1-mine.toml, step 1: text: {bubbel}"),
     ],
 )  # fmt: skip
-def test_a_folder_that_cannot_be_read_is_told_in_one_line(tmp_path, capsys, write, message):
+def test_a_folder_that_cannot_be_read_is_reported_in_one_line(tmp_path, capsys, write, message):
     pytest.importorskip("dash")
     folder = tmp_path / "lessons"
     if write is not None:

@@ -133,7 +133,7 @@ def test_several_models_and_planners_are_columns(command: Command, file: Path, t
     assert "latency-dp, 1 device" in ran.out
 
 
-def test_files_that_say_the_same_of_themselves_are_told_apart(command: Command, tmp_path: Path) -> None:
+def test_files_that_say_the_same_of_themselves_are_distinguished(command: Command, tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("one.json", "two.json")]
     for file in files:
         file.write_text(write_graph(chain_workload()))

@@ -95,7 +95,7 @@ def test_a_folder_that_cannot_be_made_costs_a_trace_and_no_more(traces: list[str
     assert len(traces) == 2
 
 
-def test_those_that_were_not_asked_for_for_longest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_that_were_not_used_for_longest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored, "MOST", 2)
     workload, dtypes = load("gpt-small"), ("bf16", "fp16", "fp32")
     for second, dtype in enumerate(dtypes):

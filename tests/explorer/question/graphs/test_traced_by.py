@@ -23,7 +23,7 @@ def build():
 
 
 @pytest.fixture(autouse=True)
-def _asked_anew():
+def _cleared_caches():
     for cached in (traced_by.holds_still, traced_by.torch_version, traced_by.traced_here):
         cached.cache_clear()
     yield

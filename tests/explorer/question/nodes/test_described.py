@@ -43,7 +43,7 @@ def test_devices_are_in_the_order_of_their_nodes_and_cpus_come_last() -> None:
     assert [d.memory_bytes for d in machines.devices] == [8e9, 8e9, 40e9, DEVICES["cpu"].memory_bytes]
 
 
-def test_links_inside_a_node_and_between_nodes_are_as_fast_as_told_each_way() -> None:
+def test_links_inside_a_node_and_between_nodes_are_as_fast_as_stated_each_way() -> None:
     machines = cluster(TWO)
     assert len(machines.links) == 4 * 3
     assert link(machines, 0, 1) == Link(0, 1, 50e9, 5e-6, "0->1")
@@ -54,17 +54,17 @@ def test_links_inside_a_node_and_between_nodes_are_as_fast_as_told_each_way() ->
 
 
 @pytest.mark.parametrize(
-    ("wires", "same", "apart"),
+    ("wires", "same", "distinct"),
     [
         ("dedicated", (), ((0, 1), (0, 2), (1, 0))),
         ("device", ((0, 1), (0, 2)), ((0, 1), (1, 0))),
         ("shared", ((0, 1), (1, 2), (2, 0)), ()),
     ],
 )
-def test_what_shares_a_wire_inside_a_node(wires: str, same: tuple[Any, ...], apart: tuple[Any, ...]) -> None:
+def test_what_shares_a_wire_inside_a_node(wires: str, same: tuple[Any, ...], distinct: tuple[Any, ...]) -> None:
     machines = cluster({"nodes": [{"devices": "3xV100-16GB", "links": {"wires": wires}}]})
     assert len({link(machines, *pair).resource for pair in same}) <= 1
-    assert len({link(machines, *pair).resource for pair in apart}) == len(apart)
+    assert len({link(machines, *pair).resource for pair in distinct}) == len(distinct)
 
 
 @pytest.mark.parametrize(

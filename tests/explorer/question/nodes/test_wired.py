@@ -58,7 +58,7 @@ def test_another_network_than_the_stated_one_is_not_taken() -> None:
     assert as_measured("H100-80GB").between.bandwidth_bytes_per_s == line.bandwidth_bytes_per_s
 
 
-def test_what_is_asked_of_links_goes_before_what_was_measured() -> None:
+def test_settings_of_links_go_before_what_was_measured() -> None:
     assert link_of("H100-80GB", wiring="measured", bandwidth_bytes_per_s=1e9, latency_s=2e-3).transfer_s(1e9) == 1.002
     assert link_of("H100-80GB", bandwidth_bytes_per_s=1e9, latency_s=0.0) == link_of(
         "H100-80GB", wiring="plain", bandwidth_bytes_per_s=1e9, latency_s=0.0
@@ -99,7 +99,7 @@ def test_collectives_of_a_group_take_the_lines_of_as_many_devices() -> None:
 
 
 @pytest.mark.parametrize("question", [{"wiring": "measured"}, {"wiring": "measured", "bandwidth_bytes_per_s": 450e9}])
-def test_a_divided_model_is_planned_with_them_unless_a_bandwidth_is_asked_for(question: dict[str, object]) -> None:
+def test_a_divided_model_is_planned_with_them_unless_a_bandwidth_is_set(question: dict[str, object]) -> None:
     compute = ComputeTable((1,), {"H100-80GB": np.full((3, 1), 1e-6)})
     workload = Workload(GRAPH, "divided", compute=compute, training=False)
     seconds = make_problem(workload, Settings(devices=4, device_kind="H100-80GB", **question)).compute.seconds[

@@ -139,18 +139,18 @@ def test_a_length_that_a_child_made_up_reserves_nothing():
 
 
 def test_what_cannot_be_dealt_with_keeps_nobody_from_the_next(caplog):
-    heard = queue.Queue()
+    received = queue.Queue()
 
     def fails_once(message):
-        heard.put(message)
-        if heard.qsize() == 1:
+        received.put(message)
+        if received.qsize() == 1:
             raise RuntimeError("broken on purpose")
 
     process = ChildProcess(ECHO, fails_once)
     process.send(("message", 1))
     process.send(("message", 2))
-    assert [heard.get(timeout=WAIT_S)[1]] == [1]
-    assert [heard.get(timeout=WAIT_S)[1]] == [2]
+    assert [received.get(timeout=WAIT_S)[1]] == [1]
+    assert [received.get(timeout=WAIT_S)[1]] == [2]
     process.close()
     assert "broken on purpose" in caplog.text
 
