@@ -31,7 +31,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit status, see `explorer.cli`. Does not return after a signal."""
-    with ended_in_time() as heard:
+    with ended_in_time() as interrupted:
         try:
             from explorer.cli import main as command
 
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             print(WORDS, file=sys.stderr)
             status = ENDED
-        if heard.is_set():
+        if interrupted.is_set():
             with suppress(OSError):
                 sys.stdout.flush()
             _leave(status)
@@ -50,23 +50,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 def ended_in_time() -> Iterator[threading.Event]:
     """While this lasts SIGINT and SIGTERM raise KeyboardInterrupt in the main thread, and end the process GRACE_S later
     if it is still in here. Yields whether there was one."""
-    heard = threading.Event()
+    interrupted = threading.Event()
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
 
     def interrupt(number: int, _: FrameType | None) -> NoReturn:
         for each in SIGNALS:  # once is enough: what tidies up is not to be disturbed
             signal.signal(each, signal.SIG_IGN)
-        heard.set()
+        interrupted.set()
         os.write(writer, bytes([number]))  # an event loop may have a wakeup descriptor of its own
         raise KeyboardInterrupt
 
     wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     before = {number: signal.signal(number, interrupt) for number in SIGNALS}
     unraisable, sys.unraisablehook = sys.unraisablehook, _without_interrupts
-    threading.Thread(target=_watch, args=(reader, heard), daemon=True).start()
+    threading.Thread(target=_watch, args=(reader, interrupted), daemon=True).start()
     try:
-        yield heard
+        yield interrupted
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -81,13 +81,13 @@ def _without_interrupts(unraisable: Any) -> None:
         sys.__unraisablehook__(unraisable)
 
 
-def _watch(reader: int, heard: threading.Event) -> None:
+def _watch(reader: int, interrupted: threading.Event) -> None:
     """End the process GRACE_S after the first of SIGNALS whose number comes out of a pipe, unless that is closed."""
     with os.fdopen(reader, "rb", buffering=0) as numbers:
         while (byte := numbers.read(1)) and byte[0] not in SIGNALS:
             pass
         if byte:
-            heard.set()
+            interrupted.set()
         began_s = _running_s()
         while byte and (left_s := began_s + GRACE_S - _running_s()) > 0:
             if select.select([numbers], [], [], left_s)[0]:

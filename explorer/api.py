@@ -279,15 +279,15 @@ def plan(
     question = question_of({"devices": devices, "memory": memory, "planner": planner, **settings})
     if not (start is None or isinstance(start, Plan | Result)):
         model, question = _as_configured(model, start.configuration, question)
-    from explorer.runner.scripts.with_engine import second_telling
+    from explorer.runner.scripts.with_engine import runtime_estimator
 
     if isinstance(model, str) and searches_degrees(model):
         return _over_degrees(model, question, should_stop, _library(library), fresh)
     workload = _divided(model, question) if isinstance(model, str) else workload_of(model)
     problem = make_problem(workload, question)
-    with noting(_library(library), workload.reference, fresh) as (ask, noted), _until_interrupted() as interrupted:
+    with noting(_library(library), workload.reference, fresh) as (solver, noted), _until_interrupted() as interrupted:
         result = noted(
-            ask(
+            solver(
                 problem,
                 question.chosen_planner(),
                 start=start if start is None or isinstance(start, Plan) else start.plan,
@@ -296,7 +296,7 @@ def plan(
                 gap=question.gap,
                 seed=question.seed,
                 should_stop=lambda: interrupted.is_set() or should_stop(),
-                second=second_telling(problem),
+                second=runtime_estimator(problem),
             )
         )
     if interrupted.is_set() and result.plan is None:
@@ -354,13 +354,13 @@ def _over_degrees(
 ) -> Result:
     """The best answer of all degrees of tensor parallelism, with the table over them."""
     from explorer.question.clusters import make_cluster
-    from explorer.runner.scripts.with_engine import second_telling
+    from explorer.runner.scripts.with_engine import runtime_estimator
     from explorer.sweeps.degrees import search_degrees
     from explorer.sweeps.divided import DividedModel
 
     divided = DividedModel(model, question.training, question.dtype, settings=question)
     terms: Terms = {"effort": question.effort, "time_limit_s": question.time_limit_s, "gap": question.gap}
-    with noting(library, model, fresh) as (ask, noted), _until_interrupted() as interrupted:
+    with noting(library, model, fresh) as (solver, noted), _until_interrupted() as interrupted:
         search = search_degrees(
             divided.at,
             question,
@@ -368,7 +368,7 @@ def _over_degrees(
             question.chosen_planner(),
             terms={**terms, "seed": question.seed},
             should_stop=lambda: interrupted.is_set() or should_stop(),
-            ask=lambda problem, *given, **more: ask(problem, *given, second=second_telling(problem), **more),
+            solver=lambda problem, *given, **more: solver(problem, *given, second=runtime_estimator(problem), **more),
         )
         result = noted(search.result)
     if interrupted.is_set() and result.plan is None:
@@ -506,9 +506,9 @@ def decode(
     from explorer.sweeps.inference.search import serve
 
     question = question_of({"devices": devices, **settings})
-    kept = None if latent is None else Latent.parse(latent)
+    latent_size = None if latent is None else Latent.parse(latent)
     traced_in = None if dtype is None else parse_dtype(dtype)
-    decoder = Decoder(model, prompt, context, dtype=traced_in, latent=kept, causal=causal)
+    decoder = Decoder(model, prompt, context, dtype=traced_in, latent=latent_size, causal=causal)
     return serve(decoder, question, should_stop=should_stop)
 
 
@@ -560,7 +560,7 @@ def sweep(
         tuple(recompute(each) for each in terms["recomputes"]),
     )
     rows: list[Row] = []
-    with noting(_library(terms["library"]), workload.reference, terms["search_again"]) as (ask, noted):
+    with noting(_library(terms["library"]), workload.reference, terms["search_again"]) as (solver, noted):
         for row in sweep_rows(
             workload,
             settings or Settings(),
@@ -569,7 +569,7 @@ def sweep(
             Limits(SearchSettings(effort=terms["effort"]).effort, terms["time_limit_s"], seed=terms["seed"]),
             fresh=terms["fresh"],
             should_stop=terms["should_stop"],
-            ask=lambda *args, **options: noted(ask(*args, **options)),
+            solver=lambda *args, **options: noted(solver(*args, **options)),
         ):
             rows.append(row)
             terms["on_row"](row)

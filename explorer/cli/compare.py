@@ -126,7 +126,7 @@ def _compare(family: Sequence[Entry], model: str, search: SearchSettings, args: 
                     should_stop=stop.is_set,
                     on_begin=on_begin,
                     on_progress=line,
-                    ask=solve,
+                    solver=solve,
                 )
             )
         finally:

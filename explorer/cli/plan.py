@@ -240,7 +240,7 @@ def _solve(
     problem: Problem, planner: Planner, start: Plan | None, search: SearchSettings, model: str, args: argparse.Namespace
 ) -> Result:
     from explorer.cli.terminal.progress import progress_line, report_compiling, stop_on_interrupt
-    from explorer.runner.scripts.with_engine import second_telling
+    from explorer.runner.scripts.with_engine import runtime_estimator
 
     line = progress_line()
     with report_compiling(), stop_on_interrupt() as stop, solver_of(args, model) as solve:
@@ -255,7 +255,7 @@ def _solve(
                 seed=search.seed,
                 should_stop=stop.is_set,
                 on_progress=line,
-                second=second_telling(problem),
+                second=runtime_estimator(problem),
             )
         finally:
             line.clear()
@@ -268,7 +268,7 @@ def _over_degrees(
     from explorer.cli.terminal.progress import progress_line, report_compiling, stop_on_interrupt, working
     from explorer.library.question_key import Terms
     from explorer.question.clusters import make_cluster
-    from explorer.runner.scripts.with_engine import second_telling
+    from explorer.runner.scripts.with_engine import runtime_estimator
     from explorer.sweeps.degrees import search_degrees
     from explorer.sweeps.divided import DividedModel
 
@@ -290,7 +290,9 @@ def _over_degrees(
                 terms=Terms(effort=search.effort, time_limit_s=search.time_limit_s, gap=search.gap, seed=search.seed),
                 should_stop=stop.is_set,
                 on_progress=lambda _, __, step, plan: line(step, plan),
-                ask=lambda problem, *given, **terms: solve(problem, *given, second=second_telling(problem), **terms),
+                solver=lambda problem, *given, **terms: solve(
+                    problem, *given, second=runtime_estimator(problem), **terms
+                ),
             )
         finally:
             line.clear()
@@ -318,7 +320,7 @@ def _ways_out(
         fitting = ways_out(
             workload, changes, planner, limits,
             traced_in=lambda dtype: load(model, training=args.training, dtype=dtype),
-            should_stop=stop.is_set, ask=solve,
+            should_stop=stop.is_set, solver=solve,
         )  # fmt: skip
         return list(fitting)
 

@@ -121,7 +121,7 @@ def kernels(problem: Problem, plan: Plan) -> Mapping[int, Mapping[Kernel, float]
     return by_device
 
 
-def told_apart(problem: Problem, first: Plan, second: Plan, first_s: float, second_s: float) -> bool | None:
+def distinguishable(problem: Problem, first: Plan, second: Plan, first_s: float, second_s: float) -> bool | None:
     """Whether predicted times of two plans differ by more than estimates of what they do differently are off.
 
     Compared is what their busiest devices run, as a share of the time: kernels that both run alike are off by the same

@@ -70,8 +70,8 @@ def regions_note(problem: Problem) -> str | None:
     cached = sum(problem.plain.graph.operators[o].cached for o in regions.of)
     count = len(regions.members)
     again = f"{count} regions run their forward" if count > 1 else "1 region runs its forward"
-    kept = f", and what {cached} of their {len(regions.of)} operators make," if cached else ""
-    return f"{again} again before the backward: what comes in{kept} is kept for each micro-batch"
+    of_cached = f", and what {cached} of their {len(regions.of)} operators make," if cached else ""
+    return f"{again} again before the backward: what comes in{of_cached} is kept for each micro-batch"
 
 
 def _bytes_a_parameter(problem: Problem, precision: Precision) -> float:

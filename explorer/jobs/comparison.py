@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Unpack
 
-from explorer.costs.interval import interval, told_apart
+from explorer.costs.interval import distinguishable, interval
 from explorer.library.question_key import Terms
 from explorer.question.planner_choice import choose_planner
 from explorer.view.comparison import FAILED, UNSUPPORTED, Row, result_row
@@ -104,13 +104,13 @@ def compare(
     should_stop: Callable[[], bool] = never,
     on_begin: Callable[[int, Entry], None] = lambda _, __: None,
     on_progress: Callable[[Progress, Plan | None], None] = ignore,
-    ask: Callable[..., Result] = solve,
+    solver: Callable[..., Result] = solve,
     **terms: Unpack[Terms],
 ) -> Iterator[Compared]:
     """Run one after the other; gives each as it ends.
 
     When ``should_stop`` turns true the run at hand still gives its best plan, and no other begins.
-    on_begin gets the position of the run that begins, on_progress its steps. ask: what solves a problem. terms: of each
+    on_begin gets the position of the run that begins, on_progress its steps. solver: what solves a problem. terms: of each
     search, by default of TIME_LIMIT_S at most.
     """
     searched: Terms = {"time_limit_s": TIME_LIMIT_S, **terms}
@@ -119,7 +119,7 @@ def compare(
         if should_stop():
             return
         on_begin(position, entry)
-        compared = _run(entry, partial(ask, should_stop=should_stop, on_progress=on_progress, **searched))
+        compared = _run(entry, partial(solver, should_stop=should_stop, on_progress=on_progress, **searched))
         done.append(replace(compared, row=replace(compared.row, alike=_alike(compared, done))))
         yield done[-1]
 
@@ -133,23 +133,23 @@ def _alike(compared: Compared, done: Sequence[Compared]) -> tuple[str, ...] | No
         other = one.result
         if other is not None and other.plan is not None and one.row.contiguity == compared.row.contiguity:
             seconds = result.objective_s, other.objective_s
-            if told_apart(result.problem, result.plan, other.plan, *seconds) is False:
+            if distinguishable(result.problem, result.plan, other.plan, *seconds) is False:
                 names.append(one.row.planner)
     return tuple(names)
 
 
-def _run(entry: Entry, ask: Callable[[Problem, Planner], Result]) -> Compared:
+def _run(entry: Entry, solver: Callable[[Problem, Planner], Result]) -> Compared:
     """One run. A planner that breaks costs its own row only."""
     reason = entry.unsupported
     if reason:
         return Compared(entry, _without(entry, UNSUPPORTED, reason))
     try:
-        result = ask(entry.problem, entry.solver)
+        result = solver(entry.problem, entry.solver)
         metrics = None if result.plan is None else evaluate(entry.problem, result.plan)
     except Exception as error:  # whatever it is, the other planners' answers stand
         return Compared(entry, _without(entry, FAILED, f"internal error ({type(error).__name__}: {error})"))
-    solver = entry.solver
-    return Compared(entry, result_row(entry.planner, solver.guarantee, solver.source, result, metrics), result)
+    planner = entry.solver
+    return Compared(entry, result_row(entry.planner, planner.guarantee, planner.source, result, metrics), result)
 
 
 def _without(entry: Entry, status: str, reason: str) -> Row:

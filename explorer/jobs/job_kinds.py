@@ -16,7 +16,7 @@ from explorer.costs.times.library_json import load_library
 from explorer.jobs.comparison import Entry, compare, entries
 from explorer.jobs.held_plans import carried_picture, file_from, hold, with_carried_note
 from explorer.jobs.plan_kinds import differ_job, export_job, hash_job, lean_job, review_job, why_here_job
-from explorer.jobs.progress_relay import REDRAW_S, Telling
+from explorer.jobs.progress_relay import REDRAW_S, ProgressRelay
 from explorer.jobs.read_kind import load_opened, plainly
 from explorer.jobs.replan import replan_job
 from explorer.jobs.requests import (
@@ -47,7 +47,7 @@ from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
 from explorer.question.settings import Settings
 from explorer.question.tracer import Stopped, Tracer
-from explorer.runner.scripts.with_engine import second_telling
+from explorer.runner.scripts.with_engine import runtime_estimator
 from explorer.sweeps.degrees import search_degrees
 from explorer.sweeps.execution.questions import Limits
 from explorer.sweeps.helps import LIMITS, changes, helped
@@ -69,7 +69,7 @@ from solvers.problem.problem import Problem
 from solvers.search.planner import Planner
 
 NO_FILES = Files()
-KEPT = 8
+MOST_WORKLOADS = 8
 """Traced models a worker keeps."""
 
 MOMENT_S = 1.0
@@ -102,24 +102,26 @@ def workload_of(
         return _workloads[key]
     graphs = graphs_beside(library_path())
     if (already := traced_already(model, training, dtype, graphs, members)) is not None:
-        return _keep(key, already)
+        return _store(key, already)
     opened = os.path.isabs(model) and os.path.isfile(model)
     whole = members == ANY_MEMBERS
     if dtype is not None and whole and not opened and (derived := _derived(model, training, dtype)) is not None:
-        return _keep(key, derived)
+        return _store(key, derived)
     name = os.path.basename(model)
     emit(events.loading(f"{'reading' if opened else 'tracing'} {name}"))
     if opened or os.path.isfile(model) or not is_traced(model):
-        return _keep(key, load_opened(model, name, training) if opened else load(model, training=training, dtype=dtype))
+        return _store(
+            key, load_opened(model, name, training) if opened else load(model, training=training, dtype=dtype)
+        )
     sent_s = 0.0
 
-    def tell(calls: int, seconds: float) -> None:
+    def report(calls: int, seconds: float) -> None:
         nonlocal sent_s
         if seconds - sent_s >= TRACING_S:
             sent_s = seconds
             emit(events.loading(f"tracing {name}: {text.plural(calls, 'call')} so far, {seconds:.0f} s"))
 
-    return _keep(key, _tracer.trace(model, training, dtype, tell, should_stop, graphs, members))
+    return _store(key, _tracer.trace(model, training, dtype, report, should_stop, graphs, members))
 
 
 def _derived(model: str, training: bool, dtype: str) -> Workload | None:
@@ -128,10 +130,10 @@ def _derived(model: str, training: bool, dtype: str) -> Workload | None:
     return None if own is None else in_dtype(own, dtype)
 
 
-def _keep(key: Key, workload: Workload) -> Workload:
+def _store(key: Key, workload: Workload) -> Workload:
     _workloads[key] = workload
     gc.freeze()  # torch and the graph: hundreds of thousands of objects that stay
-    while len(_workloads) > KEPT:
+    while len(_workloads) > MOST_WORKLOADS:
         _workloads.popitem(last=False)
     return workload
 
@@ -221,31 +223,31 @@ def _searched(
         carried = Progress(0.0, carried_s, 0.0, "the previous plan")
         emit(events.progress(problem, name, carried, taken[0]))
 
-    def tell(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
+    def report(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
         shown = plan if step.objective_s <= carried_s else None  # what is drawn gets better only
         emit(events.progress(problem, name, step, shown, since))
 
-    telling = Telling(tell)
+    relay = ProgressRelay(report)
 
     def stops() -> bool:
-        telling.beat()
+        relay.poll()
         return should_stop()
 
     def end_with_first(step: Progress, plan: Plan | None) -> None:
         if plan is None or time.perf_counter() - began > MOMENT_S:
-            telling.step(step, plan)
+            relay.step(step, plan)
             return
-        tell(step, plan, ())
+        report(step, plan, ())
         raise Stopped
 
     first_only = isinstance(request, SolveRequest) and request.first_only
-    with noting(library_path(), reference, request.fresh) as (ask, noted):
-        outcome = ask(
+    with noting(library_path(), reference, request.fresh) as (solver, noted):
+        outcome = solver(
             problem,
             _chosen(request),
             should_stop=stops,
-            on_progress=end_with_first if first_only else telling.step,
-            **(_terms(request) | {"second": second_telling(problem)}),
+            on_progress=end_with_first if first_only else relay.step,
+            **(_terms(request) | {"second": runtime_estimator(problem)}),
         )
     outcome = with_carried_note(noted(outcome), carried_s)
     return outcome, hold(outcome, reference)
@@ -261,7 +263,7 @@ def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], b
     def traced(degree: int, parts: str | None = None) -> Workload:
         return _divided(request, of_parts(request.model, degree, parts), emit, should_stop)
 
-    def tell(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
+    def report(step: Progress, plan: Plan | None, since: Sequence[Progress]) -> None:
         nonlocal shown
         assert searched is not None
         workload, problem = searched
@@ -270,24 +272,24 @@ def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], b
             emit(events.model(workload))
         emit(events.progress(problem, _chosen(request).name, step, plan, since))
 
-    telling = Telling(tell)
+    relay = ProgressRelay(report)
 
     def hear(workload: Workload, problem: Problem, step: Progress, plan: Plan | None) -> None:
         nonlocal searched
         searched = workload, problem
-        telling.step(step, plan)
+        relay.step(step, plan)
 
     def begin(words: str) -> None:
-        telling.flush()
+        relay.flush()
         if shown is None:  # afterwards a plan is drawn, and looked at
             emit(events.loading(words))
 
     def stops() -> bool:
-        telling.beat()
+        relay.poll()
         return should_stop()
 
     settings = applicable(request.settings, traced(1), request.files)
-    with noting(library_path(), request.model, request.fresh) as (ask, noted):
+    with noting(library_path(), request.model, request.fresh) as (solver, noted):
         search = search_degrees(
             traced,
             settings,
@@ -297,7 +299,7 @@ def _over_degrees(request: SolveRequest, emit: Emit, should_stop: Callable[[], b
             should_stop=stops,
             on_progress=hear,
             begin=begin,
-            ask=lambda problem, *given, **terms: ask(problem, *given, second=second_telling(problem), **terms),
+            solver=lambda problem, *given, **terms: solver(problem, *given, second=runtime_estimator(problem), **terms),
         )
         outcome = noted(search.result)
     _divided_as[request.model] = search.workload.reference
@@ -344,13 +346,13 @@ def compare_job(request: CompareRequest, emit: Emit, should_stop: Callable[[], b
             emit(events.comparing(position, len(family), planner, step))
 
     done = []
-    with noting(library_path(), workload.reference) as (ask, _):
+    with noting(library_path(), workload.reference) as (solver, _):
         for compared in compare(
             family,
             should_stop=should_stop,
             on_begin=on_begin,
             on_progress=on_progress,
-            ask=ask,
+            solver=solver,
             **_terms(request),
         ):
             done.append(compared.row)
@@ -380,22 +382,22 @@ def place_job(request: PlaceRequest, emit: Emit, should_stop: Callable[[], bool]
 def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Tell first how many changes are tried, then the answer to each: words, controls, gain, reason, and the ``result``
     event of its plan as `events.packed_plan` leaves it, None without a plan."""
-    ask = request.ask
-    workload, settings, problem = _question(ask, emit, should_stop)
+    search = request.search
+    workload, settings, problem = _question(search, emit, should_stop)
     plan = file_from(request.plan).plan
     before_s = evaluate(problem, plan).objective_s(problem.objective)
     tried = changes(problem, settings, _own_memory(problem), request.most_devices)
     emit(events.part({"of": len(tried)}))
-    with noting(library_path(), workload.reference) as (asks, _):
+    with noting(library_path(), workload.reference) as (solver, _):
         for one in helped(
             workload,
             tried,
-            choose_planner(ask.planner),
+            choose_planner(search.planner),
             (problem, before_s),
             plan,
-            replace(LIMITS, time_limit_s=ask.time_limit_s, seed=ask.seed),
+            replace(LIMITS, time_limit_s=search.time_limit_s, seed=search.seed),
             should_stop=should_stop,
-            ask=asks,
+            solver=solver,
         ):
             fields = {"words": one.change.words, "controls": dict(one.change.controls), "reason": one.reason}
             answer = None if one.result is None else events.packed_plan(
@@ -407,22 +409,24 @@ def help_job(request: HelpRequest, emit: Emit, should_stop: Callable[[], bool]) 
 
 def remedy_job(request: RemedyRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """A part for every way out of a question that has no plan, see `Remedy.as_object`, with its controls."""
-    ask = request.ask
-    workload, settings, problem = _question(ask, emit, should_stop)
+    search = request.search
+    workload, settings, problem = _question(search, emit, should_stop)
 
     def traced_in(dtype: str | None) -> Workload:
-        other = replace(ask, settings=replace(ask.settings, dtype=dtype))
-        return _divided(other, workload.reference if searches_degrees(ask.model) else ask.model, emit, should_stop)
+        other = replace(search, settings=replace(search.settings, dtype=dtype))
+        return _divided(
+            other, workload.reference if searches_degrees(search.model) else search.model, emit, should_stop
+        )
 
-    with noting(library_path(), workload.reference) as (asks, _):
+    with noting(library_path(), workload.reference) as (solver, _):
         for one in ways_out(
             workload,
             remedies(problem, settings, request.most_devices),
-            choose_planner(ask.planner),
-            replace(LIMITS, time_limit_s=ask.time_limit_s, seed=ask.seed),
+            choose_planner(search.planner),
+            replace(LIMITS, time_limit_s=search.time_limit_s, seed=search.seed),
             traced_in=traced_in,
             should_stop=should_stop,
-            ask=asks,
+            solver=solver,
         ):
             emit(events.part(one.as_object() | {"controls": dict(one.change.controls)}))
     emit(events.done({"stopped": should_stop()}))
@@ -430,20 +434,20 @@ def remedy_job(request: RemedyRequest, emit: Emit, should_stop: Callable[[], boo
 
 def sweep_job(request: SweepRequest, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Tell first the values of the axis, then a row for each, see `explorer.sweeps.sweep.row_object`."""
-    ask = request.ask
-    workload, settings, problem = _question(ask, emit, should_stop)
+    search = request.search
+    workload, settings, problem = _question(search, emit, should_stop)
     grid = points(worth_asking(request.axis, problem, settings, _own_memory(problem)))
     shown = [point.cell(request.axis) for point in grid]
     emit(events.part({"values": [getattr(point, request.axis) for point in grid], "words": shown}))
-    with noting(library_path(), workload.reference) as (asks, _):
+    with noting(library_path(), workload.reference) as (solver, _):
         for row in sweep_rows(
             workload,
             settings,
             grid,
-            choose_planner(ask.planner),
-            Limits(ask.effort, ask.time_limit_s, seed=ask.seed),
+            choose_planner(search.planner),
+            Limits(search.effort, search.time_limit_s, seed=search.seed),
             should_stop=should_stop,
-            ask=asks,
+            solver=solver,
         ):
             emit(events.part({"row": row_object(row)}))
     emit(events.done({"stopped": should_stop()}))

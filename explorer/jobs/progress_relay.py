@@ -18,20 +18,20 @@ DRAWING = 0.1
 LONGEST_S = 3.0
 """but at least this often."""
 
-Tell = Callable[[Progress, Plan | None, Sequence[Progress]], None]
+Report = Callable[[Progress, Plan | None, Sequence[Progress]], None]
 """Reports a step, the plan if it is a new one, and the steps since the last one reported."""
 
 
 @dataclass
-class Telling:
+class ProgressRelay:
     """Passes on the progress of one search. A plan that came too soon after another is reported by the next
-    `beat`, which the search calls many times a second, unless a better one comes first.
+    `poll`, which the search calls many times a second, unless a better one comes first.
 
     clock counts seconds, effort seconds of work of this thread: another process on the same core is no
     reason to draw more rarely.
     """
 
-    tell: Tell
+    report: Report
     clock: Callable[[], float] = time.perf_counter
     effort: Callable[[], float] = time.thread_time
     _again_at: float = field(init=False)
@@ -50,11 +50,11 @@ class Telling:
         if self.clock() >= self._again_at:
             self._pass_on(plan)
         elif progress.note and progress.elapsed_s >= SOON_S:
-            self.tell(progress, None, tuple(self._since))
+            self.report(progress, None, tuple(self._since))
             self._since.clear()
             self._latest = (progress, plan) if plan is not self._shown else None
 
-    def beat(self) -> None:
+    def poll(self) -> None:
         """Tell what waits, if it is time."""
         if self._latest is not None and self.clock() >= self._again_at:
             self._pass_on(self._latest[1])
@@ -68,7 +68,7 @@ class Telling:
         assert self._latest is not None
         fresh = plan if plan is not self._shown else None
         began = self.effort()
-        self.tell(self._latest[0], fresh, tuple(self._since))
+        self.report(self._latest[0], fresh, tuple(self._since))
         spent = self.effort() - began
         self._since.clear()
         self._latest, self._shown = None, plan

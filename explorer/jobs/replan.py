@@ -144,7 +144,7 @@ def replan_job(
 
     best = ""
 
-    def tell(step: Progress, _: Plan | None) -> None:
+    def report(step: Progress, _: Plan | None) -> None:
         nonlocal best
         now = f"best so far: {text.seconds(step.objective_s)}" if math.isfinite(step.objective_s) else ""
         teller(RunProgress("planning with measured costs", line=now if now != best else ""))
@@ -158,7 +158,7 @@ def replan_job(
         seed=request.seed,
         effort=request.effort,
         should_stop=should_stop,
-        on_progress=tell,
+        on_progress=report,
     )
     if outcome.plan is None:
         raise RunError("with measured costs no plan was found; the one that ran stays")

@@ -209,7 +209,7 @@ class HelpRequest(Request):
     """Answer the question that a plan answers with one thing changed, each change in turn. most_devices: what a page
     can ask for."""
 
-    ask: SolveRequest
+    search: SolveRequest
     plan: PlanSource
     most_devices: int
 
@@ -218,7 +218,7 @@ class HelpRequest(Request):
 class RemedyRequest(Request):
     """Look for remedies for a question that has no plan. most_devices: what a page can ask for."""
 
-    ask: SolveRequest
+    search: SolveRequest
     most_devices: int
 
 
@@ -234,7 +234,7 @@ class WhyHereRequest(Request):
 class SweepRequest(Request):
     """Answer a question at several values of one axis, see `explorer.sweeps.points`."""
 
-    ask: SolveRequest
+    search: SolveRequest
     axis: str
 
 

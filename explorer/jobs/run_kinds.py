@@ -142,8 +142,8 @@ def cleaner(place: str, name: str) -> Callable[[str], str]:
     if "://" not in place:
         return lambda words: words
     host = place.split("://", 1)[1]
-    bare = host.rsplit(":", 1)[0]
-    return lambda words: words.replace(place, name).replace(host, name).replace(bare, name)
+    hostname = host.rsplit(":", 1)[0]
+    return lambda words: words.replace(place, name).replace(host, name).replace(hostname, name)
 
 
 def run_view(

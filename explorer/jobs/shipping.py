@@ -13,7 +13,7 @@ from explorer.question.accelerators import DEFAULT_KIND
 from explorer.question.loading import load
 from explorer.question.planner_choice import choose_planner
 from explorer.question.problems import make_problem
-from explorer.runner.scripts.with_engine import second_telling
+from explorer.runner.scripts.with_engine import runtime_estimator
 from explorer.view.session import Choices, Session, parse_query, with_first_question
 
 MODELS = ("gpt",)
@@ -37,7 +37,7 @@ def question_of_session(session: Session) -> SearchQuestion:
         effort=session.effort,
         time_limit_s=session.time_limit_s,
         seed=session.seed,
-        second=second_telling(problem),
+        second=runtime_estimator(problem),
     )
 
 

@@ -13,7 +13,7 @@ from solvers.problem.cluster import Cluster, Link
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
+class _Arrival:
     """A message whose arrival is known. start_s: when it was posted, or the last one before it arrived that is
     known, too; doubtful: others that nobody waited for, and which may have held the wire meanwhile."""
 
@@ -47,16 +47,16 @@ def wire_seconds(cluster: Cluster, outcome: Outcome) -> dict[int, float]:
             wires[link.resource or f"{src}->{dst}"][message.iteration].append(position)
     on_wire_s = {}
     for iterations in wires.values():
-        heard = [h for positions in iterations.values() for h in _heard(cluster, outcome, positions)]
-        stated = [(h, h.link.transfer_s(h.nbytes)) for h in heard]
+        arrivals = [h for positions in iterations.values() for h in _arrivals(cluster, outcome, positions)]
+        stated = [(h, h.link.transfer_s(h.nbytes)) for h in arrivals]
         usual = median([(h.arrived_s - h.start_s) / s for h, s in stated if s > 0] or [0.0])
-        for h in heard:
+        for h in arrivals:
             if all(usual > 0 and posted + usual * seconds <= h.start_s for posted, seconds in h.doubtful):
                 on_wire_s[h.position] = h.arrived_s - h.start_s
     return on_wire_s
 
 
-def _heard(cluster: Cluster, outcome: Outcome, positions: Sequence[int]) -> Iterator[_Heard]:
+def _arrivals(cluster: Cluster, outcome: Outcome, positions: Sequence[int]) -> Iterator[_Arrival]:
     """The messages of one wire in one iteration that were waited for."""
     wire = sorted((outcome.messages[p].sent_s, outcome.messages[p].arrived_s, p) for p in positions)
     under_way: list[MeasuredMessage] = []
@@ -73,7 +73,7 @@ def _heard(cluster: Cluster, outcome: Outcome, positions: Sequence[int]) -> Iter
                 for other in beside
                 if not other.waited
             )
-            yield _Heard(position, start_s, arrived_s, link, message.nbytes, doubtful)
+            yield _Arrival(position, start_s, arrived_s, link, message.nbytes, doubtful)
         under_way.append(message)
 
 

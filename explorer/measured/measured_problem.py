@@ -36,8 +36,8 @@ def measured_seconds(problem: Problem, parts: Sequence[Part], times: ActionTimes
             by_operator |= spread.over(part.of(problem, "F"), "F", forward)
         backward = [s for g in part.segments if (s := times.backward_s.get((g, device))) is not None]
         if backward:
-            kept = {o: by_operator.get((device, o), spread.predicted("F")[o]) for o in set(part.again)}
-            again = sum(kept[o] for o in part.again)
+            forward_s = {o: by_operator.get((device, o), spread.predicted("F")[o]) for o in set(part.again)}
+            again = sum(forward_s[o] for o in part.again)
             for kind, seconds in _backward(problem, part, times, device, sum(backward), again):
                 by_operator |= spread.over(part.of(problem, kind), kind, seconds)
         update = _sum(times.seconds, part, "U", device)
@@ -127,8 +127,8 @@ def _backward(
 ) -> list[tuple[str, float]]:
     """(kind, seconds) of the backward of one micro-batch without what runs again: B, or I and W apart."""
     inputs, weights = (_sum(times.seconds, part, kind, device) for kind in "IW")
-    apart = inputs is not None and weights is not None and inputs + weights > 0
-    if not apart or not part.of(problem, "I") or not part.of(problem, "W"):
+    divided = inputs is not None and weights is not None and inputs + weights > 0
+    if not divided or not part.of(problem, "I") or not part.of(problem, "W"):
         return [("B", max(0.0, total_s - again_s))]
     assert inputs is not None
     assert weights is not None

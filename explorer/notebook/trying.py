@@ -95,7 +95,7 @@ class Trying:
                 family,
                 should_stop=lambda: not going(),
                 on_begin=begin,
-                ask=self._asking(subject),
+                solver=self._asking(subject),
                 time_limit_s=min(TIME_LIMIT_S, question.time_limit_s),
                 effort=Effort(question.effort),
                 seed=question.seed,
@@ -112,7 +112,12 @@ class Trying:
         def work(going: Callable[[], bool]) -> None:
             planner = subject.question.chosen_planner()
             for way in ways_out(
-                subject.workload, changes, planner, LIMITS, should_stop=lambda: not going(), ask=self._asking(subject)
+                subject.workload,
+                changes,
+                planner,
+                LIMITS,
+                should_stop=lambda: not going(),
+                solver=self._asking(subject),
             ):
                 self._set(going, partial(self.ways.append, way))
 

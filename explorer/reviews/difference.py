@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from explorer.costs.interval import told_apart
+from explorer.costs.interval import distinguishable
 from explorer.reviews import shown
 from explorer.reviews.by_device import by_device, divides_otherwise, member_kind, shared_operators
 from explorer.reviews.matching import Change, Moved, matched_devices, moved_modules, renamed
@@ -106,7 +106,7 @@ class Difference:
     stages: tuple[int, int]
     names: tuple[tuple[str, ...], tuple[str, ...]]
     hashes: tuple[str, str]
-    told_apart: bool | None = None
+    distinguishable: bool | None = None
 
     @property
     def moved_operators(self) -> int:
@@ -199,7 +199,7 @@ def difference(first: tuple[Problem, Plan], second: tuple[Problem, Plan]) -> Dif
     changes = _changes(*plans, match, (names[0], names[1]), len(paths))
     seconds = tuple(each.objective_s(problem.objective) for each in metrics)
     distinct = (
-        told_apart(problem, plan, other, *seconds)
+        distinguishable(problem, plan, other, *seconds)
         if not otherwise and is_one_question(*figures) and all(map(np.isfinite, seconds))
         else None
     )
@@ -226,7 +226,7 @@ def difference_object(difference: Difference) -> DifferenceView:
         "same_plan": difference.is_same_plan,
         "same_question": difference.is_one_question,
         "verdict": difference.verdict,
-        "told_apart": difference.told_apart,
+        "told_apart": difference.distinguishable,
         "operators": difference.operators,
         "moved_operators": difference.moved_operators,
         "questions_differ": list(difference.questions),

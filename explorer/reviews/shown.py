@@ -39,7 +39,9 @@ def verdict_words(difference: Difference) -> str:
     if difference.verdict is None:
         return "asked otherwise, so that neither is the better one"
     unsure = (
-        ", but by less than the estimates of what they do differently are off" if difference.told_apart is False else ""
+        ", but by less than the estimates of what they do differently are off"
+        if difference.distinguishable is False
+        else ""
     )
     return f"the second is {difference.verdict}{unsure}"
 

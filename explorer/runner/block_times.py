@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from explorer.runner.bundles.progress import tell
+from explorer.runner.bundles.progress import report
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.measure import settled_memory
 from explorer.runner.measuring.counted import LEAST_ALONE, Counted, added, mean, measure_count
@@ -102,27 +102,27 @@ class Boundaries:
 
     def __init__(self, program: Program, device: torch.device) -> None:
         self.program, self.device = program, device
-        self._kept: dict[tuple[int, int], Tensor] = {}
+        self._outputs: dict[tuple[int, int], Tensor] = {}
 
     def inputs(self, segment: SegmentProgram, samples: int, given: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Of a block's module, on the device. given: the model's inputs."""
         return tuple(
-            self._kept[samples, one.position].to(self.device).requires_grad_(one.gradient)
+            self._outputs[samples, one.position].to(self.device).requires_grad_(one.gradient)
             if one.kind is Kind.TENSOR
             else given[one.position]
             for one in segment.inputs
         )
 
-    def keep(self, segment: SegmentProgram, samples: int, outputs: Sequence[Tensor]) -> None:
+    def store(self, segment: SegmentProgram, samples: int, outputs: Sequence[Tensor]) -> None:
         """What a block gave."""
         for one, value in zip(segment.outputs, outputs, strict=True):
             if one.kind is Kind.TENSOR:
-                self._kept[samples, one.position] = value.detach().to("cpu", copy=True)
+                self._outputs[samples, one.position] = value.detach().to("cpu", copy=True)
 
     def forget(self, operator: int) -> None:
         """What only operators before this one read."""
-        last = {tensor: max(self.program.edges[tensor].consumers) for _, tensor in self._kept}
-        self._kept = {(n, tensor): value for (n, tensor), value in self._kept.items() if last[tensor] >= operator}
+        last = {tensor: max(self.program.edges[tensor].consumers) for _, tensor in self._outputs}
+        self._outputs = {(n, tensor): value for (n, tensor), value in self._outputs.items() if last[tensor] >= operator}
 
 
 @dataclass(frozen=True)
@@ -160,14 +160,14 @@ def measure_in_blocks(bench: Bench, counts: tuple[int, ...]) -> tuple[list[Count
         bench.notes.append(
             f"measured in {len(blocks)} blocks of operators, one after another, of which one had its parameters here"
         )
-    kept = Boundaries(program, bench.place.device)
+    boundaries = Boundaries(program, bench.place.device)
     by_block: list[list[Counted]] = []
     updates: Updates = {}
     of_block = replace(bench, request=replace(request, budget_s=request.budget_s / len(blocks)))
     for block in blocks:
-        kept.forget(block.start)
+        boundaries.forget(block.start)
         gc.collect()  # modules of graphs refer to themselves, and so to the parameters of the block before
-        measured, steps = _block(of_block, block, counts, kept)
+        measured, steps = _block(of_block, block, counts, boundaries)
         counts = tuple(each.samples for each in measured)
         by_block.append(measured)
         for name, seconds in steps.items():
@@ -177,7 +177,9 @@ def measure_in_blocks(bench: Bench, counts: tuple[int, ...]) -> tuple[list[Count
     return [added([each for of in by_block for each in of if each.samples == n]) for n in counts], whole_steps
 
 
-def _block(bench: Bench, block: range, counts: tuple[int, ...], kept: Boundaries) -> tuple[list[Counted], Updates]:
+def _block(
+    bench: Bench, block: range, counts: tuple[int, ...], boundaries: Boundaries
+) -> tuple[list[Counted], Updates]:
     """What the operators of a block take, and the steps of its parameters; what it gives to later ones is kept."""
     program, request = bench.program, bench.request
     held = hold(
@@ -186,15 +188,15 @@ def _block(bench: Bench, block: range, counts: tuple[int, ...], kept: Boundaries
     )  # fmt: skip
     held = program.placed.held(held, 0)
     with settled_memory():
-        counted, subject = _measure_counts(bench, block, counts, held, kept)
+        counted, subject = _measure_counts(bench, block, counts, held, boundaries)
     if not subject.graph.trains:
         return counted, {}
-    tell("measuring updates")
+    report("measuring updates")
     return counted, _updates(bench, block, subject, held)
 
 
 def _measure_counts(
-    bench: Bench, block: range, counts: tuple[int, ...], held: Held, kept: Boundaries
+    bench: Bench, block: range, counts: tuple[int, ...], held: Held, boundaries: Boundaries
 ) -> tuple[list[Counted], Subject]:
     """A block at each number of samples that the budget allows, in several rounds; and what it was at the first."""
     place, now = bench.place, bench.now()
@@ -203,8 +205,8 @@ def _measure_counts(
     slot_s = bench.request.budget_s * OPERATORS_SHARE / len(counts)
     began = time.perf_counter()
     for number, samples in enumerate(counts):
-        tell("measuring", number, len(counts))
-        segment, subject = _subject(bench, block, samples, held, kept)
+        report("measuring", number, len(counts))
+        segment, subject = _subject(bench, block, samples, held, boundaries)
         try:
             once = _wall_s(subject)
         except (RuntimeError, ValueError) as error:
@@ -221,7 +223,7 @@ def _measure_counts(
         by_count.append([measure_count(subject, place, slot_s / ROUNDS, now)])
         subjects.append(subject)
         if block.stop < len(bench.program.folded.groups):
-            kept.keep(segment, samples, subject.run())
+            boundaries.store(segment, samples, subject.run())
     for _ in range(1, ROUNDS):
         for rounds, subject in zip(by_count, subjects, strict=True):
             if len(by_count) >= 2 and bench.in_time(began, _wall_s(subject)):
@@ -234,7 +236,9 @@ def _measure_counts(
     return [mean(rounds) for rounds in by_count], subjects[0]
 
 
-def _subject(bench: Bench, block: range, samples: int, held: Held, kept: Boundaries) -> tuple[SegmentProgram, Subject]:
+def _subject(
+    bench: Bench, block: range, samples: int, held: Held, boundaries: Boundaries
+) -> tuple[SegmentProgram, Subject]:
     """A block at a number of samples, ready to run."""
     program, request, device = bench.program, bench.request, bench.place.device
     segment = program.segment(block, samples, held)
@@ -242,7 +246,7 @@ def _subject(bench: Bench, block: range, samples: int, held: Held, kept: Boundar
         bench.file.reference, samples, seed=request.seed, dtype=program.dtype, device=device,
         allow_model=request.allow_model,
     )  # fmt: skip
-    inputs = kept.inputs(segment, samples, given)
+    inputs = boundaries.inputs(segment, samples, given)
     return segment, Subject(bench.graph, segment.module, inputs, program.owners(segment.module), samples, device)
 
 

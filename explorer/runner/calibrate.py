@@ -24,7 +24,7 @@ from explorer.costs.roofline import stated_dtype
 from explorer.runner import rank as ranks_of_a_run
 from explorer.runner.block_times import Bench, measure_in_blocks
 from explorer.runner.bundles.outcome import Environment, Outcome, RunStatus
-from explorer.runner.bundles.progress import tell
+from explorer.runner.bundles.progress import report
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.result_json import write_outcome
 from explorer.runner.engine.engine_times import engine_times
@@ -43,7 +43,7 @@ from solvers.problem.graph import OpGraph, Phase
 
 SAMPLES = (1, 2, 4, 8, 16)
 """Numbers of samples, unless others are asked for."""
-WORTH_TELLING = 0.05
+WORTH_A_REMARK = 0.05
 TOO_NOISY = 0.1
 """Beyond it, what dividing the backward costs is not known."""
 
@@ -57,7 +57,7 @@ def run(bundle: Path, rank: int) -> None:
         write_outcome(bundle / "result.json", outcome)
     dist.barrier()
     dist.destroy_process_group()  # not after a failure, see `rank.run`
-    tell("done", 1, 1)
+    report("done", 1, 1)
 
 
 def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
@@ -70,22 +70,22 @@ def calibrate(file: PlanFile, request: RunRequest, place: Place) -> Outcome:
     hosts, hardware = tuple(host for host, _ in names), tuple(device for _, device in names)
     with torch.random.fork_rng(devices=[]):
         noise = probe(place.device)
-    tell("tracing")
+    report("tracing")
     program, counts, notes = _traced(file, request, request.samples or SAMPLES)
     join(*(Members(0, degree) for degree in program.degrees))  # one for itself: what groups exchange is measured apart
     now, clock = timer_of(place.device, request.threads)
     counted, updates = measure_in_blocks(Bench(file, request, place, program, notes), counts)
     overhead_s = place.mean([step_overhead(place.device, now)])[0]
-    links = measure_links(place.rank, hosts, place.device, on_pair=lambda done, of: tell("measuring links", done, of))
-    tell("measuring collectives")
+    links = measure_links(place.rank, hosts, place.device, on_pair=lambda done, of: report("measuring links", done, of))
+    report("measuring collectives")
     collectives = measure_collectives(place.rank, hosts, place.device)
-    tell("measuring the engine")
+    report("measuring the engine")
     engine = engine_times(
         place.rank, place.ranks, place.device, own_core=place.pinned and request.threads == 1, training=graph.trains
     )
     with torch.random.fork_rng(devices=[]):
         noise = place.largest(max(noise, probe(place.device)))
-    tell("gathering")
+    report("gathering")
     notes += _remarks(counted, noise)
     environment = Environment(
         hosts, hardware, str(dist.get_backend()), str(torch.__version__), platform.python_version(), request.threads,
@@ -157,13 +157,13 @@ def with_adding(engine: EngineTimes, graph: OpGraph, added_s: Sequence[float]) -
 def _remarks(counted: list[Counted], noise: float) -> list[str]:
     last = counted[-1].measured
     remarks = []
-    if last.apart > 1 + WORTH_TELLING and noise < TOO_NOISY:
+    if last.split_ratio > 1 + WORTH_A_REMARK and noise < TOO_NOISY:
         remarks.append(
-            f"gradients of inputs and of parameters one after the other took {last.apart - 1:.0%} longer than in one"
+            f"gradients of inputs and of parameters one after the other took {last.split_ratio - 1:.0%} longer than in one"
             " go; plans that compute them apart (zero-bubble) are predicted as if in one go"
         )
     whole_s = last.forward_s + last.backward_s
-    if whole_s > 0 and last.unclaimed_s > WORTH_TELLING * whole_s:
+    if whole_s > 0 and last.unclaimed_s > WORTH_A_REMARK * whole_s:
         remarks.append(
             f"{last.unclaimed_s / whole_s:.0%} of the time went into gradients that no operator of the graph stands for"
         )

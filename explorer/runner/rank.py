@@ -23,7 +23,7 @@ from explorer.files import NotWritten, write_file
 from explorer.runner.bundles import heartbeats
 from explorer.runner.bundles.bundle import read_bundle
 from explorer.runner.bundles.outcome import RunStatus, judged
-from explorer.runner.bundles.progress import by_hand, tell
+from explorer.runner.bundles.progress import by_hand, report
 from explorer.runner.bundles.reproduce import summary
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.bundles.result_json import write_outcome
@@ -84,7 +84,7 @@ def begin(bundle: Path) -> Begun:
     """Reads what is to be run, and meets the other ranks. Raises PlacementError for what a person can mend."""
     text, request = read_bundle(bundle)
     file = read_plan(text, "plan.json")
-    tell("connecting", waits=True)
+    report("connecting", waits=True)
     device = connect(request.backend, request.time_limit_s)
     pinned = False
     if device.type == "cpu":
@@ -124,7 +124,7 @@ def run(bundle: Path, rank: int) -> bool:
     # Not after a failure: NCCL would wait for messages that never come, before anybody learns why.
     dist.destroy_process_group()
     if outcome is None or not by_hand():
-        tell("done", 1, 1)
+        report("done", 1, 1)
         return True  # a target reads result.json
     print(summary(outcome), flush=True)
     return outcome.status is RunStatus.DONE
@@ -156,10 +156,10 @@ def pin(local_rank: int, threads: int) -> bool:
     if not hasattr(os, "sched_getaffinity"):
         return False
     cores = sorted(os.sched_getaffinity(0))
-    mine = cores[local_rank * threads : (local_rank + 1) * threads]
-    if len(mine) < threads:
+    own = cores[local_rank * threads : (local_rank + 1) * threads]
+    if len(own) < threads:
         return False
-    os.sched_setaffinity(0, mine)
+    os.sched_setaffinity(0, own)
     return True
 
 

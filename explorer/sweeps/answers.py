@@ -27,7 +27,7 @@ TALL = 300.0
 """Height down to the key, where there are several lines."""
 KEYS, KEY_WIDE = 6, 92.0
 """Names in a line of the key, and their distance in pixels."""
-APART = 52.0
+SPACING = 52.0
 """Pixels between two caps that are both written."""
 HUES = 8
 """Lines of different colours; more are dashed."""
@@ -106,7 +106,7 @@ def curves_picture(lines: Mapping[str, Sequence[float | None]], values: Sequence
     last = -math.inf
     for value in values:
         x = at(value, low)[0]
-        if x - last > APART:
+        if x - last > SPACING:
             shapes.append(Label(x, bottom + 14, text.nbytes(value), "quiet", 10.5, "middle"))
             last = x
     for number, (name, line) in enumerate(lines.items()):  # seconds, None without a plan

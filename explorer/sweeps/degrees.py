@@ -43,7 +43,7 @@ OnProgress = Callable[[Workload, Problem, Progress, Plan | None], None]
 
 
 @dataclass(frozen=True, eq=False)
-class DegreesFound:
+class DegreesResult:
     """result: the best answer of all degrees, with the table; workload: the model divided as it says."""
 
     result: Result
@@ -95,8 +95,8 @@ def search_degrees(
     should_stop: Callable[[], bool] = never,
     on_progress: OnProgress | None = None,
     begin: Callable[[str], None] = lambda _: None,
-    ask: Solve,
-) -> DegreesFound:
+    solver: Solve,
+) -> DegreesResult:
     """The best plan over all degrees that divide the nodes of a cluster.
 
     Of every degree, plain splits first: one row of the table for each pair of replicas and stages. Then the planner
@@ -110,7 +110,7 @@ def search_degrees(
     PlacementError where no degree can be asked.
     """
     tried, refused = degrees_to_try(cluster)
-    search = _Search(traced, settings, cluster, planner, terms, should_stop, on_progress, begin, ask)
+    search = _Search(traced, settings, cluster, planner, terms, should_stop, on_progress, begin, solver)
     for degree in tried:
         if should_stop() and search.questions:
             refused[degree] = "the search was stopped before"
@@ -148,7 +148,7 @@ class _Search:
     should_stop: Callable[[], bool]
     on_progress: OnProgress | None
     begin: Callable[[str], None]
-    ask: Solve
+    solver: Solve
     questions: list[_Question] = field(default_factory=list)
     best: _Question | None = None
     began: float = field(default_factory=time.perf_counter)
@@ -193,15 +193,15 @@ class _Search:
             one = _Question(0, workload, problem, lower_bound_s(problem), {})
             self.questions.append(one)
             if one.bound_s < self.least_s:
-                found_s = self._solve(one, left_s / (len(candidates) - number))
-                words = text.seconds(found_s) if found_s < math.inf else "no plan"
+                taken_s = self._solve(one, left_s / (len(candidates) - number))
+                words = text.seconds(taken_s) if taken_s < math.inf else "no plan"
                 tried.append(f"{parts}, else {parts.degree} ({words})")
         return tried
 
     def _solve(self, one: _Question, left_s: float) -> float:
         terms: Terms = {**self.terms, "start": one.start, "time_limit_s": max(1.0, left_s)}
-        heard = ignore if self.on_progress is None else _as_one(one, self.questions, self.began, self.on_progress)
-        one.result = self.ask(one.problem, self.planner, should_stop=self.should_stop, on_progress=heard, **terms)
+        on_step = ignore if self.on_progress is None else _as_one(one, self.questions, self.began, self.on_progress)
+        one.result = self.solver(one.problem, self.planner, should_stop=self.should_stop, on_progress=on_step, **terms)
         _note_degrees(one)
         if self.best is None or one.result.objective_s < self.least_s:
             self.best = one
@@ -281,7 +281,7 @@ def _bound_s(one: _Question) -> float:
 
 def _answer(
     best: _Question, questions: list[_Question], refused: Mapping[int, str], devices: int, took_s: float
-) -> DegreesFound:
+) -> DegreesResult:
     """The best answer with what is known of all degrees."""
     result = best.result
     assert result is not None
@@ -312,4 +312,4 @@ def _answer(
         notes=notes,
         by_degrees=tuple(rows),
     )
-    return DegreesFound(answer, best.workload)
+    return DegreesResult(answer, best.workload)

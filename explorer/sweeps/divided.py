@@ -119,11 +119,11 @@ class DividedModel:
         """The whole model, whose capture is kept."""
         if self._whole is None:
 
-            def keep(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
+            def capture(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
                 self._captured = small, large, training
                 return small, large, 1
 
             self._whole = load(
-                whole_name(self.model), training=self.training, dtype=self.dtype, on_call=self.on_call, divide=keep
+                whole_name(self.model), training=self.training, dtype=self.dtype, on_call=self.on_call, divide=capture
             )
         return self._whole

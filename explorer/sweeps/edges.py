@@ -28,10 +28,10 @@ def edge_moves(problem: Problem, plan: Plan, chosen: Collection[int]) -> Iterato
     A module is an element of a list of modules ("blocks.7"), or what stands beside these; of one that the edge cuts,
     the part on that side. Where a stage has one module only, it stays.
     """
-    mine = {i for i, stage in enumerate(plan.stages) if not set(stage.operators).isdisjoint(chosen)}
-    if len(mine) != 1:
+    homes = {i for i, stage in enumerate(plan.stages) if not set(stage.operators).isdisjoint(chosen)}
+    if len(homes) != 1:
         return
-    (own,) = mine
+    (own,) = homes
     modules = [_modules(problem, stage.operators) for stage in plan.stages]
     before, after = _neighbours(problem, plan, own)
     edges: list[tuple[int, int]] = []

@@ -96,10 +96,10 @@ def helped(
     limits: Limits = LIMITS,
     *,
     should_stop: Callable[[], bool] = never,
-    ask: Callable[..., Result] = solve,
+    solver: Callable[..., Result] = solve,
 ) -> Iterator[Helped]:
     """An answer for every change, as it is found. before: the question as it was, and its objective in seconds. start:
-    its plan, which a planner that improves what it is given begins with. ask: what solves a problem."""
+    its plan, which a planner that improves what it is given begins with. solver: what solves a problem."""
     problem, objective_s = before
     was = problem.per_sample_s(objective_s)
     for change in changes:
@@ -107,7 +107,7 @@ def helped(
             return
         try:
             changed = make_problem(workload, change.settings)
-            result = ask(
+            result = solver(
                 changed, planner, start=start if planner.name in STARTS else None, should_stop=should_stop,
                 **asdict(limits),
             )  # fmt: skip

@@ -69,8 +69,8 @@ def _reordered(problem: Problem, plan: Plan) -> Plan:
 
 def _left(plan: Plan, moving: Collection[int]) -> dict[int, Stage]:
     """The stages without these operators, by their numbers; those of which nothing is left are not there."""
-    kept = {i: tuple(o for o in stage.operators if o not in moving) for i, stage in enumerate(plan.stages)}
-    return {i: plan.stages[i].holding(mine) for i, mine in kept.items() if mine}
+    remaining = {i: tuple(o for o in stage.operators if o not in moving) for i, stage in enumerate(plan.stages)}
+    return {i: plan.stages[i].holding(operators) for i, operators in remaining.items() if operators}
 
 
 def _in_order(problem: Problem, operators: Collection[int]) -> tuple[int, ...]:

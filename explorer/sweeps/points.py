@@ -42,7 +42,7 @@ class Point:
         """The settings of this point."""
         return replace(base, **{axis: value for axis in AXES if (value := getattr(self, axis)) is not None})
 
-    def apart(self, other: Point) -> int:
+    def distance(self, other: Point) -> int:
         """In how many of its values another point differs; the plan of another pipeline is of least use."""
         differ = [axis for axis in AXES if getattr(self, axis) != getattr(other, axis)]
         return len(differ) + ("pipeline" in differ)

@@ -136,11 +136,11 @@ def ways_out(
     *,
     traced_in: Callable[[str], Workload] | None = None,
     should_stop: Callable[[], bool] = never,
-    ask: Callable[..., Result] = solve,
+    solver: Callable[..., Result] = solve,
 ) -> Iterator[Remedy]:
     """Those changes under which a plan is found, at most `MOST`, in order; what contains another that does is left out.
 
-    limits: of each search. traced_in: the model in another dtype; None leaves out changes that need one. ask: what
+    limits: of each search. traced_in: the model in another dtype; None leaves out changes that need one. solver: what
     solves a problem.
     """
     done: list[Change] = []
@@ -155,7 +155,7 @@ def ways_out(
         try:
             subject = workload if dtype is None or traced_in is None else traced_in(str(dtype))
             problem = make_problem(subject, change.settings)
-            result = ask(problem, planner, should_stop=should_stop, **asdict(limits))
+            result = solver(problem, planner, should_stop=should_stop, **asdict(limits))
         except (InvalidProblem, UnsupportedProblem):
             continue
         if result.plan is None:

@@ -24,7 +24,7 @@ from explorer.sweeps.execution.questions import (
     answered,
     refused,
 )
-from explorer.sweeps.execution.queue import Course, Kept, ask_all
+from explorer.sweeps.execution.queue import AnswerStore, Course, ask_all
 from explorer.sweeps.execution.workers import Workers
 from explorer.sweeps.points import AXES, Point, check_count
 from solvers.errors import InvalidPlan, InvalidProblem, UnsupportedProblem
@@ -77,13 +77,13 @@ def sweep_rows(
     *,
     fresh: bool = False,
     should_stop: Callable[[], bool] = never,
-    ask: Solve = solve,
+    solver: Solve = solve,
 ) -> Iterator[Row]:
     """A row for every point, as it is found; each search within ``limits``.
 
     A planner of STARTS begins with the plan of the row before that differs in the fewest values (the last of these;
     one without a plan starts nobody), unless ``fresh``: so a larger cap, or one more device, never makes a plan worse.
-    When ``should_stop`` turns true, the search at hand still gives its best plan, and no other begins. ask: what solves
+    When ``should_stop`` turns true, the search at hand still gives its best plan, and no other begins. solver: what solves
     a problem.
     """
     rows: list[Row] = []
@@ -95,7 +95,7 @@ def sweep_rows(
         start = None if begun is None else rows[begun].plan
         try:
             answer = answered(
-                ask(
+                solver(
                     make_problem(workload, point.settings(base)), planner, start=start, should_stop=should_stop,
                     **asdict(limits),
                 )
@@ -149,7 +149,7 @@ def cell_rows(
     base: Settings,
     limits: Limits,
     workers: Workers | Cluster,
-    library: Kept,
+    library: AnswerStore,
     *,
     fresh: bool = False,
     should_stop: Callable[[], bool] = never,
@@ -185,7 +185,7 @@ def _row(point: Point, answer: Answer, begun: int | None) -> Row:
 
 def _nearest(points: Sequence[Point], position: int) -> list[int]:
     """The points before, those first that differ in the fewest values, and of these the last."""
-    return sorted(range(position), key=lambda i: (points[i].apart(points[position]), -i))
+    return sorted(range(position), key=lambda i: (points[i].distance(points[position]), -i))
 
 
 class RowView(TypedDict):

@@ -112,8 +112,8 @@ def _auxiliary(captured: Captured, leader: list[int], producer: dict[str, int]) 
         together = nx.quotient_graph(inside, lambda a, b, of=modules: of[a] == of[b])
         blocks = list(together) if nx.is_directed_acyclic_graph(together) else [frozenset(part)]
         for block in blocks:
-            kept = [lead for lead in block if lead in outputs or readers[lead] - block]
-            folded.update(dict.fromkeys(block, (min(block), max(kept)) if kept else (NO_OPERATOR, NO_OPERATOR)))
+            needed = [lead for lead in block if lead in outputs or readers[lead] - block]
+            folded.update(dict.fromkeys(block, (min(block), max(needed)) if needed else (NO_OPERATOR, NO_OPERATOR)))
     return folded
 
 
@@ -142,13 +142,13 @@ def _without_cycles(captured: Captured, leader: list[int], producer: dict[str, i
     reads was computed from)."""
     graph: nx.DiGraph[int] = nx.DiGraph()
     for position, node in enumerate(captured.nodes):
-        mine = leader[position]
-        if mine == NO_OPERATOR:
+        own = leader[position]
+        if own == NO_OPERATOR:
             continue
-        graph.add_node(mine)
+        graph.add_node(own)
         for _, name in node.tensors:
             source = producer.get(captured.root(name), NO_OPERATOR)
-            if source not in (NO_OPERATOR, mine):
-                graph.add_edge(source, mine)
+            if source not in (NO_OPERATOR, own):
+                graph.add_edge(source, own)
     first = {member: min(part) for part in nx.strongly_connected_components(graph) for member in part}
     return [first.get(lead, lead) for lead in leader]

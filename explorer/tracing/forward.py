@@ -110,7 +110,7 @@ def _reads(captured: Captured, folded: Folded) -> list[dict[str, bool]]:
     """Per operator: the values from outside it that it reads -> whether a gradient flows back."""
     reads: list[dict[str, bool]] = []
     for group, members in enumerate(folded.groups):
-        mine: dict[str, bool] = {}
+        names: dict[str, bool] = {}
         for position in members:
             node = captured.nodes[position]
             differentiable = any(captured.values[output].requires_grad for output in node.outputs)
@@ -118,8 +118,8 @@ def _reads(captured: Captured, folded: Folded) -> list[dict[str, bool]]:
                 root = captured.root(name)
                 if folded.producer.get(root) == group:
                     continue
-                mine[name] = mine.get(name, False) or (differentiable and captured.values[name].requires_grad)
-        reads.append(mine)
+                names[name] = names.get(name, False) or (differentiable and captured.values[name].requires_grad)
+        reads.append(names)
     return reads
 
 
@@ -127,8 +127,8 @@ def _on_a_gradient_path(captured: Captured, folded: Folded, reads: list[dict[str
     """Operators from which an output of the model that requires a gradient can be reached."""
     backward: nx.DiGraph[int] = nx.DiGraph()
     backward.add_nodes_from(range(len(reads)))
-    for group, mine in enumerate(reads):
-        for name, carries in mine.items():
+    for group, names in enumerate(reads):
+        for name, carries in names.items():
             producer = folded.producer.get(captured.root(name))
             if carries and producer is not None:
                 backward.add_edge(group, producer)
@@ -146,8 +146,8 @@ def _edges(
     """One per part of an output that is read; and one without consumers for the whole of an output of
     which only slices are read, so that its shape is known."""
     consumers: dict[str, dict[int, bool]] = {root: {} for root in folded.producer}
-    for group, mine in enumerate(reads):
-        for name, carries in mine.items():
+    for group, names in enumerate(reads):
+        for name, carries in names.items():
             if small.root(name) in folded.producer:
                 readers = consumers.setdefault(small.portion(name), {})
                 readers[group] = readers.get(group, False) or (carries and group in reached)

@@ -41,7 +41,7 @@ class Tape:
         self._sharing: dict[int, list[str]] = defaultdict(list)
         self._settled: set[int] = set()
         self._from_outside: set[int] = set()
-        self._kept: list[Tensor] = []
+        self._saved: list[Tensor] = []
         self._unnamed: list[tuple[int, int]] = []
 
     def name_of(self, tensor: Tensor) -> str:
@@ -84,7 +84,7 @@ class Tape:
             self.saved.append(Saved(len(self.nodes), self._owner.get(storage), 0))
         if storage not in self._settled:
             self._settled.add(storage)
-            self._kept.append(tensor)
+            self._saved.append(tensor)
             owner = self._owner.get(storage)
             if owner is None:  # an output of the running operator, named in record(), or made inside it
                 self._unnamed.append((len(self.saved), storage))

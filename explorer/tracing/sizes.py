@@ -44,18 +44,18 @@ def measure(captured: Captured, folded: Folded) -> list[Sizes]:
     """The sizes of every operator, in the order of ``folded.groups``."""
     saved = [0.0] * len(captured.nodes)
     made_inside = [0.0] * len(captured.nodes)
-    kept = set()
+    saved_values = set()
     for entry in captured.saved:
         saved[entry.node] += entry.nbytes
         if entry.value is None:
             made_inside[entry.node] += entry.nbytes
         else:
-            kept.add(entry.value)
-    return [_sizes(captured, group, saved, made_inside, kept) for group in folded.groups]
+            saved_values.add(entry.value)
+    return [_sizes(captured, group, saved, made_inside, saved_values) for group in folded.groups]
 
 
 def _sizes(
-    captured: Captured, group: tuple[int, ...], saved: list[float], made_inside: list[float], kept: set[str]
+    captured: Captured, group: tuple[int, ...], saved: list[float], made_inside: list[float], saved_values: set[str]
 ) -> Sizes:
     values = captured.values
     operations = 0.0
@@ -72,7 +72,7 @@ def _sizes(
         if is_view(captured, node):
             continue
         if node.target.startswith(COLLECTIVE):  # its time is that of the exchange
-            temporary += sum(values[output].nbytes for output in node.outputs if output not in kept)
+            temporary += sum(values[output].nbytes for output in node.outputs if output not in saved_values)
             continue
         operations += node.rounds * flops(
             node, values, frozenset(name for _, name in node.tensors if captured.root(name) in captured.parameters)
@@ -97,7 +97,7 @@ def _sizes(
                 if values[name].requires_grad and root not in own:
                     carrying[part] = size
         for output in node.outputs:
-            if values[output].base is None and output not in kept:
+            if values[output].base is None and output not in saved_values:
                 temporary += values[output].nbytes
     return Sizes(
         flops=operations,

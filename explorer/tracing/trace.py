@@ -24,9 +24,9 @@ Divide = Callable[[Captured, Captured, bool], tuple[Captured, Captured, int]]
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """The names of dtypes a person gives."""
-KEPT = 8
+MOST_CAPTURED = 8
 """Demos of which what was captured is kept."""
-_kept: dict[tuple[str, bool, torch.dtype | str | None, int | None, int | None], tuple[Captured, Captured]] = {}
+_captured: dict[tuple[str, bool, torch.dtype | str | None, int | None, int | None], tuple[Captured, Captured]] = {}
 """The one that was captured last is the last."""
 
 
@@ -131,12 +131,12 @@ def trace_demo(
     wanted = name, training, dtype, batch, sequence
 
     def divided(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
-        _kept[wanted] = small, large
-        while len(_kept) > KEPT:
-            _kept.pop(next(iter(_kept)), None)
+        _captured[wanted] = small, large
+        while len(_captured) > MOST_CAPTURED:
+            _captured.pop(next(iter(_captured)), None)
         return (small, large, 1) if divide is None else divide(small, large, training)
 
-    if (captured := _kept.get(wanted)) is not None:
+    if (captured := _captured.get(wanted)) is not None:
         small, large, degree = divided(*captured, training)
         return build(small, large, reference=name, training=training, tensor_parallel=degree)
     with torch.device("meta"):

@@ -33,7 +33,7 @@ def test_trace_then_plan() -> None:
     assert 0 <= result.bound_s <= result.objective_s
 
 
-def test_plan_keeps_nothing_unless_it_is_told_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_keeps_nothing_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACEMENT_EXPLORER_LIBRARY", str(tmp_path / "plans.sqlite"))
     graph = forward_graph([(0, 1)], 2, nbytes=8)
     explorer.plan(graph, devices=1, planner="single")
@@ -210,13 +210,13 @@ def test_ctrl_c_without_a_plan_is_what_it_always_is() -> None:
 
 
 def test_ctrl_c_is_left_to_whoever_handles_it() -> None:
-    heard: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    received: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: received.append(number))
     try:
-        result = explorer.plan("gpt-small", devices=2, planner=Interrupted(True), should_stop=lambda: bool(heard))
+        result = explorer.plan("gpt-small", devices=2, planner=Interrupted(True), should_stop=lambda: bool(received))
     finally:
         signal.signal(signal.SIGINT, before)
-    assert (result.stop_reason, heard) == (explorer.StopReason.CANCELLED, [signal.SIGINT])
+    assert (result.stop_reason, received) == (explorer.StopReason.CANCELLED, [signal.SIGINT])
 
 
 def test_other_names_are_not_there() -> None:

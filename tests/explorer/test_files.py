@@ -172,7 +172,7 @@ def test_a_file_system_without_sync_is_fine(old: Path, monkeypatch: pytest.Monke
     assert old.read_text() == "new"
 
 
-def test_a_full_device_is_told() -> None:
+def test_a_full_device_is_reported() -> None:
     with pytest.raises(NotWritten) as caught:
         write_file("/dev/full", "x", DOING)
     assert str(caught.value) == "could not write /dev/full while saving the plan: no space left on device"

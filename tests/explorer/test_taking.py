@@ -34,7 +34,7 @@ def test_a_result_is_reviewed_exported_and_compared(tmp_path: Path) -> None:
     assert explorer.export(path, "gantt-svg", theme="dark").startswith(b"<svg")
 
 
-def test_a_sweep_gives_rows_as_they_are_found() -> None:
+def test_a_sweep_gives_rows_as_they_come() -> None:
     seen: list[object] = []
     rows = explorer.sweep(
         chain_workload(), [1, 2], ["1MiB", 80e9], "equal", settings=Settings(mini_batch=8), on_row=seen.append
@@ -46,7 +46,7 @@ def test_a_sweep_gives_rows_as_they_are_found() -> None:
     assert explorer.review(rows[3].result).verdict is Verdict.WARN  # type: ignore[arg-type]
 
 
-def test_a_sweep_gives_what_is_known_and_keeps_what_is_found(tmp_path: Path) -> None:
+def test_a_sweep_gives_what_is_known_and_stores_what_is_new(tmp_path: Path) -> None:
     path = tmp_path / "plans.sqlite"
     question = (chain_workload(), [1, 2], ["1MiB", 80e9], "equal")
     plain, first, again, anew = (

@@ -91,7 +91,7 @@ def test_files_are_written_in_one_place(path: Path) -> None:
         "fig.write_html('a')",
     ],
 )  # fmt: skip
-def test_a_writer_is_found(source: str) -> None:
+def test_a_writer_is_detected(source: str) -> None:
     assert writes(source)
 
 

@@ -77,7 +77,7 @@ def print_imported(name: str, trace: Imported) -> None:
     library = trace.library
     runs = sum(time.count for time in library.times)
     print(f"{name}: {text.plural(len(library.times), 'call')} in {runs:,} runs, {library.hardware}")
-    print(f"kept       {text.percent(trace.kept)} of the time of forward calls and their backward")
+    print(f"kept       {text.percent(trace.covered)} of the time of forward calls and their backward")
     if trace.left_out:
         calls = text.listing([f"{call[:60]} ({count:,})" for call, count in trace.left_out], 6)
         print(f"left out   {calls}: their work does not follow from their arguments")

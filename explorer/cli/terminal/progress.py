@@ -217,7 +217,7 @@ class SweepLine(Line):
         """How far it is."""
         if not self.due():
             return
-        known = f" ({course.kept:,} known)" if course.kept else ""
+        known = f" ({course.cached:,} known)" if course.cached else ""
         on = f" on {self.where}" if self.where else ""
         line = f"{course.done:,} of {len(self.words):,} done{known}, {len(course.running):,} running{on}"
         if course.running:

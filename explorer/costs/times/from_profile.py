@@ -20,11 +20,11 @@ def library_of(graph: OpGraph, profile: Profile) -> Library:
         raise InvalidProblem(f"times were measured on {' and '.join(hardware)} together; measure on one at a time")
     by_call: dict[Call, tuple[list[float], list[float], int, tuple[int, ...]]] = {}
 
-    def keep(call: Call, seconds: float, spread: float, samples: int, shape: tuple[int, ...]) -> None:
+    def add(call: Call, seconds: float, spread: float, samples: int, shape: tuple[int, ...]) -> None:
         if seconds > 0:
-            kept = by_call.setdefault(call, ([], [], samples, shape))
-            kept[0].append(seconds)
-            kept[1].append(spread)
+            entry = by_call.setdefault(call, ([], [], samples, shape))
+            entry[0].append(seconds)
+            entry[1].append(spread)
 
     amounts = sizes(graph, profile.samples)
     measured = {times.name: times for times in profile.operators}
@@ -33,7 +33,7 @@ def library_of(graph: OpGraph, profile: Profile) -> Library:
             operator = graph.operators[position]
             if optimizer is not None:
                 if operator.phase is Phase.UPDATE and operator.name in profile.updates[optimizer]:
-                    keep(Call(of, amounts[position][0]), profile.updates[optimizer][operator.name], 0.0, 1, ())
+                    add(Call(of, amounts[position][0]), profile.updates[optimizer][operator.name], 0.0, 1, ())
                 continue
             times = measured.get(operator.name)
             if operator.phase is Phase.UPDATE or times is None:
@@ -42,7 +42,7 @@ def library_of(graph: OpGraph, profile: Profile) -> Library:
                 seconds, spread = times.seconds[at], times.spread[at]
                 size = amounts[position][at]
                 shape = _shape(graph, position, samples)
-                keep(Call(of, size), seconds * (1.0 + spread), spread, samples, shape)
+                add(Call(of, size), seconds * (1.0 + spread), spread, samples, shape)
     times_of_calls = [
         CallTime(call, *typical(seconds, spreads), len(seconds), samples, shape)
         for call, (seconds, spreads, samples, shape) in by_call.items()

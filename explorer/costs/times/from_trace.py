@@ -22,11 +22,11 @@ CLOCK = "torch.profiler"
 @dataclass(frozen=True, slots=True)
 class Imported:
     """library: what could be read. left_out: names of forward calls that could not, with their number, most time first;
-    kept: share of the time of all forward calls and their backward that the library has."""
+    covered: share of the time of all forward calls and their backward that the library has."""
 
     library: Library
     left_out: tuple[tuple[str, int], ...]
-    kept: float
+    covered: float
 
 
 def imported(

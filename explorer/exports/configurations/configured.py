@@ -69,9 +69,9 @@ def _stage_of(graph: OpGraph, configuration: Configuration) -> list[int]:
     at: dict[int, int] = {}
     for unit, stage in zip(model.units, _stage_of_unit(model, configuration), strict=True):
         at.update(dict.fromkeys(unit.operators, stage))
-    loose = set(model.loose)
+    outside = set(model.outside)
     for operator in graph.topological_order:
-        if operator in loose:
+        if operator in outside:
             at[operator] = max((at[p] for p in graph.predecessors[operator] if p in at), default=0)
     stage_of = [-1] * len(graph)
     for group in together(graph):

@@ -97,7 +97,7 @@ def deepspeed(file: PlanFile, nearest: bool = False) -> Written:
         )
     lost += filter(None, [launched_words(chain.problem, chain.plan, "DeepSpeed", Pipeline.ONE_F_ONE_B)])
     config, unsaid = _config(chain)
-    lost += layout.loose() + losses(chain, ("numbers", "order", "recompute", "replicas")) + unsaid
+    lost += layout.outside_notes() + losses(chain, ("numbers", "order", "recompute", "replicas")) + unsaid
     lost += _side_by_side(layout)
     stages = layout.names()
     layers = "[\n" + "".join(f"    {json.dumps(name)},\n" for names in stages for name in names) + "]"
@@ -163,8 +163,8 @@ def _precision(chain: Chain) -> tuple[dict[str, object], list[str]]:
     config: dict[str, object] = {short: settings}
     if problem.precision is Precision.PURE:
         if not problem.zero or short == "fp16":
-            kept = "DeepSpeed keeps fp32 masters and states"
-            return config, [f"states in {short}, which the plan's memory counts on: {kept}"]
+            reason = "DeepSpeed keeps fp32 masters and states"
+            return config, [f"states in {short}, which the plan's memory counts on: {reason}"]
         settings |= {"bf16_master_weights_and_grads": True, "bf16_optimizer_states": True}
     elif problem.precision is Precision.MIXED_FP32_GRADIENTS:
         if not problem.zero:
@@ -200,10 +200,10 @@ def _reads(layout: Layout) -> list[set[int]]:
     for o in graph.topological_order:
         if o not in layout.chain.homes or graph.operators[o].replicable:
             continue
-        mine: set[int] = set()
+        sources: set[int] = set()
         for p in graph.predecessors[o]:
-            mine |= {unit_of[p]} if p in unit_of and p in behind else behind.get(p, set())
-        behind[o] = mine
+            sources |= {unit_of[p]} if p in unit_of and p in behind else behind.get(p, set())
+        behind[o] = sources
         if o in unit_of:
-            reads[unit_of[o]] |= mine - {unit_of[o]}
+            reads[unit_of[o]] |= sources - {unit_of[o]}
     return reads

@@ -112,13 +112,15 @@ def _cost(file: PlanFile, moved: dict[int, int]) -> str:
 
 def _mixed(graph: OpGraph, model: Units, at: dict[int, int]) -> list[str]:
     """Operators between modules that read of several devices: accelerate moves the inputs of modules only."""
-    mixed = [graph.operators[o].name for o in model.loose if len({at[p] for p in graph.predecessors[o] if p in at}) > 1]
+    mixed = [
+        graph.operators[o].name for o in model.outside if len({at[p] for p in graph.predecessors[o] if p in at}) > 1
+    ]
     warning = f"{text.listing(mixed)}: reads of several devices in the forward around the modules, which must move them"
     return [warning] if mixed else []
 
 
 def _check_parameters(graph: OpGraph, model: Units) -> None:
-    for o in model.loose:
+    for o in model.outside:
         if graph.operators[o].param_bytes:
             raise UnsupportedProblem(
                 f"{graph.operators[o].name} reads parameters that the model itself holds, in no module of its own, and"

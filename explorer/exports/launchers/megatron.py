@@ -39,8 +39,8 @@ def megatron(file: PlanFile, nearest: bool = False) -> Written:
         check_count(chain, lambda n: n % ranks == 0, wants)
     own = Pipeline.ONE_F_ONE_B if chain.per_rank == 1 else Pipeline.INTERLEAVED
     lost += filter(None, [launched_words(chain.problem, chain.plan, "Megatron", own)])
-    recompute, kept = _recompute(layout, counts)
-    lost += kept
+    recompute, not_taken = _recompute(layout, counts)
+    lost += not_taken
     lost += numbers(chain.problem) + division_losses(chain, "Megatron")
     lost.append("the model: its layers must be those that were planned")
     members = chain.graph.tensor_parallel

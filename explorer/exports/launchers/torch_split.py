@@ -132,8 +132,8 @@ def modules_of(chain: Chain) -> list[list[str]]:
         for depth in range(1, len(parts) + 1) if parts != [""] else ():
             stages.setdefault(".".join(parts[:depth]), set()).add(min(homes))
     modules: list[list[str]] = [[] for _ in chain.plan.stages]
-    for module, mine in stages.items():
+    for module, in_stages in stages.items():
         outer = module.rpartition(".")[0]
-        if len(mine) == 1 and len(stages.get(outer, {0, 1})) > 1:
-            modules[min(mine)].append(path_of(module))
+        if len(in_stages) == 1 and len(stages.get(outer, {0, 1})) > 1:
+            modules[min(in_stages)].append(path_of(module))
     return modules

@@ -59,8 +59,8 @@ def torchtitan(file: PlanFile, nearest: bool = False) -> Written:
         schedule = next(name for name in names if takes(name, chain.micro_batches, ranks, stages))
     if named == ONE_STAGE["1f1b"]:
         lost += filter(None, [launched_words(chain.problem, chain.plan, "torch", Pipeline.ONE_F_ONE_B)])
-    mode, kept = _checkpointing(layout)
-    lost += kept + layout.loose() + losses(chain, ("order", "recompute", "replicas"))
+    mode, not_taken = _checkpointing(layout)
+    lost += not_taken + layout.outside_notes() + losses(chain, ("order", "recompute", "replicas"))
     keys, shards = _groups(chain.graph)
     lost += division_losses(chain, "torchtitan", tokens=True) + shards
     parts = ",\n".join("    " + json.dumps(list(names)) for names in layout.names(copied=True))

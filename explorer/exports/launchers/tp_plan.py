@@ -30,12 +30,12 @@ def tp_plan(file: PlanFile, nearest: bool = False) -> Written:
     if styles.divided_loss:
         lost.append(f"the loss over divided classes: scores of {styles.head} are gathered first")
     plan: dict[str, str] = {}
-    apart: dict[str, str] = {}
+    separate: dict[str, str] = {}
     for module, style in styles.of.items():
         pattern, word = _NUMBER.sub("*", module), _word(style, styles, module)
         if plan.setdefault(pattern, word) != word:
-            apart[module] = word
-    text = json.dumps({**plan, **apart}, indent=2) + "\n"
+            separate[module] = word
+    text = json.dumps({**plan, **separate}, indent=2) + "\n"
     return Written(text, tuple(lost))
 
 

@@ -79,8 +79,8 @@ def with_moved(graph: OpGraph, plan: Plan, to: Mapping[int, int]) -> Plan:
                 f"whole modules would leave nothing in stage {number}: plan with fewer devices, or pin the modules"
             )
     stages = (
-        stage.holding(tuple(o for o in graph.topological_order if o in mine))
-        for stage, mine in zip(plan.stages, sets, strict=True)
+        stage.holding(tuple(o for o in graph.topological_order if o in operators))
+        for stage, operators in zip(plan.stages, sets, strict=True)
     )
     return replace(plan, stages=tuple(stages), messages=())
 
@@ -112,14 +112,14 @@ def _follow(chain: Chain, model: Units, to: dict[int, int]) -> None:
     """Operators between the modules move along, so that none reads of a later stage."""
     graph = chain.graph
     at = {o: to.get(o, min(stages)) for o, stages in chain.homes.items()}
-    loose = set(model.loose)
+    outside = set(model.outside)
     for o in graph.topological_order:
-        if o in loose:
+        if o in outside:
             at[o] = max([at[o], *(at[p] for p in graph.predecessors[o] if p in at and not _replicable(graph, p))])
     for o in reversed(graph.topological_order):
-        if o in loose:
+        if o in outside:
             at[o] = min([at[o], *(at[s] for s in graph.successors[o] if s in at)])
-    to |= {o: at[o] for o in loose if at[o] not in chain.homes[o]}
+    to |= {o: at[o] for o in outside if at[o] not in chain.homes[o]}
 
 
 def _replicable(graph: OpGraph, operator: int) -> bool:

@@ -52,11 +52,11 @@ def not_recomputed(problem: Problem, plan: Plan, how: str = "switch it on in the
 def peaks_without(problem: Problem, plan: Plan) -> str:
     """The end of a sentence: the least and the highest peak of a device as planned, and where nothing runs again."""
     plain = problem.as_traced
-    kept = replace(problem, graph=plain.graph, compute=plain.compute, plain=None)
+    unchanged = replace(problem, graph=plain.graph, compute=plain.compute, plain=None)
     stages = tuple(replace(stage, recompute=False, regions=()) for stage in plan.stages)
     try:
         planned = _span(evaluate(problem, plan).peak_memory_bytes)
-        without = _span(evaluate(kept, replace(plan, stages=stages)).peak_memory_bytes)
+        without = _span(evaluate(unchanged, replace(plan, stages=stages)).peak_memory_bytes)
     except PlacementError:  # modules that were moved may send where no link is
         return ""
     return f"; predicted peaks of {planned} are {without} without it"

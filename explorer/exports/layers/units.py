@@ -31,11 +31,11 @@ class Unit:
 
 @dataclass(frozen=True)
 class Units:
-    """units: in the order in which the forward first comes to them. loose: forward operators of the modules around
+    """units: in the order in which the forward first comes to them. outside: forward operators of the modules around
     them, which are in none."""
 
     units: tuple[Unit, ...]
-    loose: tuple[int, ...]
+    outside: tuple[int, ...]
 
     @cached_property
     def layers(self) -> tuple[int, ...]:
@@ -91,11 +91,11 @@ class Layout:
             return set()
         return {min(homes[s]) for o in unit.operators for s in graph.successors[o] if s in homes}
 
-    def loose(self) -> list[str]:
+    def outside_notes(self) -> list[str]:
         """A sentence on the operators that are in no module of the list, if there are any."""
         operators = self.chain.graph.operators
-        loose = [operators[o] for o in self.model.loose if not operators[o].replicable]
-        names = [one.name for one in loose if not one.op_type.startswith(COLLECTIVE)]
+        outside = [operators[o] for o in self.model.outside if not operators[o].replicable]
+        names = [one.name for one in outside if not one.op_type.startswith(COLLECTIVE)]
         past = [f"{each}: computed in every stage that reads it" for each in self.chain.skips(copied=True)]
         if not names:
             return past
@@ -117,19 +117,19 @@ def units_of(graph: OpGraph) -> Units:
             lists.add(".".join(parts[:at]))
     opened = {".".join(each.split(".")[:n]) for each in lists for n in range(len(each.split(".")))} | lists | {""}
     by_path: dict[str, list[int]] = {}
-    loose = []
+    outside = []
     for i in forward:
         parts = graph.operators[i].module_path.split(".")
         name = next((p for n in range(1, len(parts) + 1) if (p := ".".join(parts[:n])) not in opened), None)
         if name is None:
-            loose.append(i)
+            outside.append(i)
         else:
             by_path.setdefault(name, []).append(i)
     if not by_path:
         raise UnsupportedProblem("the graph names no modules, and launchers place modules; plan a traced model")
     units = (Unit(name, tuple(of), owner if (owner := name.rpartition(".")[0]) in lists else "")
              for name, of in by_path.items())  # fmt: skip
-    return Units(tuple(units), tuple(loose))
+    return Units(tuple(units), tuple(outside))
 
 
 def cut_units(chain: Chain, model: Units) -> list[tuple[Unit, tuple[int, ...]]]:
@@ -160,10 +160,10 @@ def layout_of(chain: Chain) -> Layout:
     check_shared(chain)
     if past := chain.skips(copied=False):
         raise UnsupportedProblem(f"{past[0]} goes past a stage; here a stage takes what the one before gives")
-    loose = [o for o in model.loose if operators[o].param_bytes]
-    if loose:
+    outside = [o for o in model.outside if operators[o].param_bytes]
+    if outside:
         raise UnsupportedProblem(
-            f"{operators[loose[0]].name} reads parameters that the model itself holds, in no module of its own, so no"
+            f"{operators[outside[0]].name} reads parameters that the model itself holds, in no module of its own, so no"
             " list of modules says where they are; put them into a module"
         )
     of = []

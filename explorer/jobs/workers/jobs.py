@@ -166,7 +166,7 @@ class Jobs(WorkerPool[Job, JobWorker]):
             case "held":
                 name, plan = cast("tuple[str, PackedPlan]", content)
                 with self.lock:
-                    self._plans.keep(name, plan)
+                    self._plans.put(name, plan)
                     worker.plans.append(name)
 
     def _deliver(self, worker: JobWorker, identifier: str, event: Event) -> None:

@@ -15,12 +15,12 @@ class Plans:
 
     def __init__(self, most: int = MOST, max_bytes: int = MAX_BYTES) -> None:
         self._most, self._max_bytes = most, max_bytes
-        self._kept: OrderedDict[str, PackedPlan] = OrderedDict()
+        self._plans: OrderedDict[str, PackedPlan] = OrderedDict()
         self._graphs: dict[str, PackedGraph] = {}
         self._uses: Counter[str] = Counter()
         self.nbytes = 0
 
-    def keep(self, name: str, plan: PackedPlan) -> None:
+    def put(self, name: str, plan: PackedPlan) -> None:
         graph = plan.problem.graph
         if graph.key not in self._graphs:
             self._graphs[graph.key] = graph
@@ -28,17 +28,17 @@ class Plans:
         shared = PackedPlan(
             PackedProblem(self._graphs[graph.key], plan.problem.content), plan.result, plan.reference
         )  # fmt: skip
-        self._kept[name] = shared
+        self._plans[name] = shared
         self._uses[graph.key] += 1
         self.nbytes += _own_bytes(shared)
-        while len(self._kept) > self._most or (self.nbytes > self._max_bytes and len(self._kept) > 1):
+        while len(self._plans) > self._most or (self.nbytes > self._max_bytes and len(self._plans) > 1):
             self._drop()
 
     def get(self, name: str) -> PackedPlan | None:
-        return self._kept.get(name)
+        return self._plans.get(name)
 
     def _drop(self) -> None:
-        _, plan = self._kept.popitem(last=False)
+        _, plan = self._plans.popitem(last=False)
         key = plan.problem.graph.key
         self.nbytes -= _own_bytes(plan)
         self._uses[key] -= 1

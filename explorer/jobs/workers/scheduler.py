@@ -78,7 +78,7 @@ class FairQueue:
         for _, queues in sorted(ranked.items()):
             places = {visitor: place for place, visitor in enumerate(queues)}
             while queues:
-                next_one = min(queues, key=lambda who: (counts[who], served.get(who, 0), places[who]))
+                next_one = min(queues, key=lambda visitor: (counts[visitor], served.get(visitor, 0), places[visitor]))
                 ordered.append(queues[next_one].popleft())
                 if not queues[next_one]:
                     del queues[next_one]

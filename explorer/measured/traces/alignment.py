@@ -19,28 +19,28 @@ def aligned(left: Sequence[str], right: Sequence[str], most: int = MOST_APART) -
     wide, high = len(left), len(right)
     ends = array("l", [0, 0, 0])  # of the diagonals -1, 0 and 1
     rounds = []
-    for apart in range(min(wide + high, most) + 1):
+    for edits in range(min(wide + high, most) + 1):
         rounds.append(ends)
-        after = array("l", [0] * (2 * apart + 5))  # of -apart - 2 to apart + 2
-        for diagonal in range(-apart, apart + 1, 2):
-            x = _from(ends, apart, diagonal)[0]
+        after = array("l", [0] * (2 * edits + 5))  # of -edits - 2 to edits + 2
+        for diagonal in range(-edits, edits + 1, 2):
+            x = _from(ends, edits, diagonal)[0]
             y = x - diagonal
             while x < wide and y < high and left[x] == right[y]:
                 x, y = x + 1, y + 1
-            after[diagonal + apart + 2] = x
+            after[diagonal + edits + 2] = x
             if x >= wide and y >= high:
                 return _walked_back(rounds, wide, high)
         ends = after
     return None
 
 
-def _from(ends: array[int], apart: int, diagonal: int) -> tuple[int, int]:
-    """Where a path on ``diagonal`` goes on in round ``apart``, in left, and the diagonal that it comes from. ends: of
-    the diagonals -apart - 1 to apart + 1 after the round before."""
-    below, above = ends[diagonal + apart], ends[diagonal + apart + 2]
-    if apart == 0:
+def _from(ends: array[int], edits: int, diagonal: int) -> tuple[int, int]:
+    """Where a path on ``diagonal`` goes on in round ``edits``, in left, and the diagonal that it comes from. ends: of
+    the diagonals -edits - 1 to edits + 1 after the round before."""
+    below, above = ends[diagonal + edits], ends[diagonal + edits + 2]
+    if edits == 0:
         return 0, 0
-    if diagonal == -apart or (diagonal != apart and below < above):
+    if diagonal == -edits or (diagonal != edits and below < above):
         return above, diagonal + 1
     return below + 1, diagonal - 1
 
@@ -49,12 +49,12 @@ def _walked_back(rounds: Sequence[array[int]], wide: int, high: int) -> list[tup
     """The pairs along the path that ended in the corner. rounds: what each round began with."""
     x, y = wide, high
     pairs = []
-    for apart in range(len(rounds) - 1, -1, -1):
-        start, before = _from(rounds[apart], apart, x - y)
+    for edits in range(len(rounds) - 1, -1, -1):
+        start, before = _from(rounds[edits], edits, x - y)
         while x > start:  # along the diagonal
             x, y = x - 1, y - 1
             pairs.append((x, y))
-        if apart:
+        if edits:
             x = start if before > x - y else start - 1
             y = x - before
     return pairs[::-1]

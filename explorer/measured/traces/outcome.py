@@ -209,7 +209,7 @@ def _notes(ranks: Sequence[_Rank], numbers: Sequence[int], clock_note: str) -> I
     if clock_note:
         yield clock_note
     on_device = all(rank.on_device for rank in ranks)
-    whose = "of kernels" if on_device else "of calls, with the profiler's own work in them"
-    yield f"times are {whose}; a rank is taken to wait for all that lies between two of its actions"
+    timed = "of kernels" if on_device else "of calls, with the profiler's own work in them"
+    yield f"times are {timed}; a rank is taken to wait for all that lies between two of its actions"
     if len({rank.host for rank in ranks}) > 1:
         yield "links are as planned: between hosts, whose clocks differ, nobody knows when a message was on its way"

@@ -17,7 +17,7 @@ from solvers.plan.plan import Plan
 from solvers.problem.graph import Phase
 from solvers.problem.problem import Problem
 
-LEAST_FOUND = 0.5
+LEAST_MATCHED = 0.5
 """Of the calls that a rank's stages make in an iteration, the share that must be in the trace, in order."""
 
 
@@ -81,7 +81,7 @@ def matched(problem: Problem, plan: Plan, device: int, trace: Trace, where: str)
             here = [(i - at * count, j) for i, j in pairs if i // count == at]
             best = max(best, len(here))
             placed = tuple((expected[i][1], window.calls[j]) for i, j in here)
-            if len(here) < LEAST_FOUND * count or not _whole(expected, placed):
+            if len(here) < LEAST_MATCHED * count or not _whole(expected, placed):
                 torn += 1
                 continue
             iterations[window.number + at] = Iteration(placed, window.optimizers)

@@ -39,7 +39,7 @@ from solvers.problem.problem import Objective
 
 FORMAT = "placement-explorer/bundle"
 VERSION = 1
-KEPT = 200
+MOST_RUNS = 200
 """Runs kept in the default place; older ones are removed."""
 
 MARKER = "bundle.json"
@@ -225,11 +225,11 @@ def bundle_folders(root: Path) -> list[Path]:
     return sorted(bundles, key=lambda folder: folder.name, reverse=True)
 
 
-def prune(root: Path, kept: int | None = None) -> int:
-    """Remove all but the newest ``kept`` bundles (KEPT) of ``root``; how many were. A folder without our mark, or with
+def prune(root: Path, most: int | None = None) -> int:
+    """Remove all but the newest ``most`` bundles (MOST_RUNS) of ``root``; how many were. A folder without our mark, or with
     anything in it that no run writes, stays as it is."""
     removed = 0
-    for folder in bundle_folders(root)[KEPT if kept is None else kept :]:
+    for folder in bundle_folders(root)[MOST_RUNS if most is None else most :]:
         try:
             read_about(folder)
             parts = list(folder.iterdir())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorer.runner.bundles.bundle import KEPT, bundle_folders, read_about, read_summary, runs_folder
+from explorer.runner.bundles.bundle import MOST_RUNS, bundle_folders, read_about, read_summary, runs_folder
 from explorer.runner.bundles.words import one_line
 from solvers.errors import InvalidProblem
 
@@ -30,7 +30,7 @@ class PastRun:
     predicted_s: float | None
 
 
-def past_runs(root: Path | None = None, limit: int = KEPT) -> list[PastRun]:
+def past_runs(root: Path | None = None, limit: int = MOST_RUNS) -> list[PastRun]:
     """The newest ``limit`` runs, the newest first. Folders that are damaged are passed over."""
     runs: list[PastRun] = []
     for folder in bundle_folders(runs_folder() if root is None else root):

@@ -16,7 +16,7 @@ def by_hand() -> bool:
     return bool(os.environ.get(BY_HAND))
 
 
-def tell(phase: str, done: int = 0, of: int = 0, *, waits: bool = False) -> None:
+def report(phase: str, done: int = 0, of: int = 0, *, waits: bool = False) -> None:
     """One line, from rank 0 only; every rank notes what it is at, and whether it waits for others there."""
     heartbeats.at(phase, waits)
     if os.environ.get("RANK", "0") != "0":

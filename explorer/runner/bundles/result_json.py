@@ -37,16 +37,16 @@ def outcome_text(outcome: Outcome) -> str:
     """The text of a result.json; `read_outcome` of it gives the outcome back. null stands for a loss that is
     not a number and for an infinite difference. Of more actions or messages than MAX_ROWS those of the first
     iterations are kept, and a note says so."""
-    kept = _fitting(outcome)
-    value = record_json(replace(kept, actions=(), messages=(), exchanges=(), profile=None))
-    value["actions"] = table_json(MeasuredAction, kept.actions)
-    value["messages"] = table_json(MeasuredMessage, kept.messages)
-    value["exchanges"] = table_json(MeasuredExchange, kept.exchanges)
+    shortened = _fitting(outcome)
+    value = record_json(replace(shortened, actions=(), messages=(), exchanges=(), profile=None))
+    value["actions"] = table_json(MeasuredAction, shortened.actions)
+    value["messages"] = table_json(MeasuredMessage, shortened.messages)
+    value["exchanges"] = table_json(MeasuredExchange, shortened.exchanges)
     del value["profile"]
-    if not kept.exchanges:
+    if not shortened.exchanges:
         del value["exchanges"]
-    if kept.profile is not None:
-        value["profile"] = profile_object(kept.profile)
+    if shortened.profile is not None:
+        value["profile"] = profile_object(shortened.profile)
     return dump_json({"format": FORMAT, "version": VERSION, **value})
 
 

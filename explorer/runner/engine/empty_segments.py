@@ -69,8 +69,8 @@ def script_of(load: Load) -> Script:
     else:
         steps = [[Step(s, Do.FORWARD, m) for m in batches for s in chain] for chain in chains]
         if load.training:
-            for chain, mine in zip(chains, steps, strict=True):
-                mine += [Step(s, Do.BACKWARD, m) for m in batches for s in reversed(chain)]
+            for chain, own_steps in zip(chains, steps, strict=True):
+                own_steps += [Step(s, Do.BACKWARD, m) for m in batches for s in reversed(chain)]
     return Script(segments, channels, (0, 1), tuple(map(tuple, steps)), load.micro_batches, load.training)
 
 
@@ -81,7 +81,7 @@ def runtime_of(load: Load, rank: int, peer: int, device: torch.device) -> Script
     elements = max(1, load.nbytes // WIDTH)
     exchange = Exchange(script, rank, _Flat(elements), device)
     recorder, sends = recorder_for(device), Sends(answers(script, rank))
-    mine = {
+    own_stages = {
         s: _stage(script, load, s, firsts[s], stages, elements, device) for s in range(rank, len(script.segments), 2)
     }
     ports = {
@@ -93,7 +93,7 @@ def runtime_of(load: Load, rank: int, peer: int, device: torch.device) -> Script
         if not channel.is_local and (channel.src_device if at_source else channel.dst_device) == rank
     }
     sample = torch.zeros(1, device=device)
-    work = Work(mine, ports, exchange, sends, lambda *_: sample, _nothing, _nothing, _nothing)
+    work = Work(own_stages, ports, exchange, sends, lambda *_: sample, _nothing, _nothing, _nothing)
     return ScriptRuntime(script, rank, work, recorder)
 
 

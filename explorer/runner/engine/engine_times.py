@@ -91,13 +91,13 @@ def engine_times(
                     runtime.iterate()
                     runtime.recorder.finish()
                     times.append(now() - before)
-    mine = [
+    measured = [
         _ran(runtime, rank % 2, calm(times[1:]))
         for (_, runtime), times in zip(loads, taken, strict=True)
         if runtime is not None
     ]
     every: list[Any] = [None] * ranks
-    dist.all_gather_object(every, mine)
+    dist.all_gather_object(every, measured)
     runs = [run for of_rank in every for run in of_rank]
     costs, residual = fit(runs)
     return EngineTimes(costs, residual, len(runs), clock)

@@ -103,9 +103,9 @@ class Exchange:
                     continue
                 if part.first > self._first_of(segment, micro_batch, t) and self.shapes.batch_dim(t) is None:
                     continue  # one tensor that came in several copies: its gradient goes back with the first
-                mine = self._slice(t, gradient, offset, part.samples, share)
+                part_gradient = self._slice(t, gradient, offset, part.samples, share)
                 known = sums[k]
-                sums[k] = mine if known is None else known + mine
+                sums[k] = part_gradient if known is None else known + part_gradient
 
     def _first_of(self, segment: int, micro_batch: int, tensor: int) -> int:
         return min(

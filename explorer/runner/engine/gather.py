@@ -22,7 +22,7 @@ from explorer.runner.bundles.outcome import (
     Outcome,
     RunStatus,
 )
-from explorer.runner.bundles.progress import tell
+from explorer.runner.bundles.progress import report
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
 from explorer.runner.engine.measure import Measured
@@ -40,8 +40,8 @@ def gather(
     notes: tuple[str, ...] = (),
 ) -> Outcome | None:
     """The outcome on rank 0, None elsewhere. Every rank calls it."""
-    tell("gathering", waits=True)
-    mine: dict[str, Any] = {
+    report("gathering", waits=True)
+    record: dict[str, Any] = {
         **asdict(measured),
         "host": socket.gethostname(),
         "device": device_name(machine.device),
@@ -50,7 +50,7 @@ def gather(
         "operators": operators_s,
     }
     every: list[Any] | None = [None] * machine.processes if machine.process == 0 else None
-    dist.gather_object(mine, every)
+    dist.gather_object(record, every)
     if every is None:
         return None
     members = machine.members.members

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from explorer.runner.bundles.progress import tell
+from explorer.runner.bundles.progress import report
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.exchange import Exchange
 from explorer.runner.engine.recording import Recorder, recorder_for
@@ -174,8 +174,8 @@ class Machine:
         the members along each axis that have the others."""
         owned = {id(parameter) for parameter in self.owned[segment]}
         names = sorted(self.program.partial.keys() & self.held.parameters.keys())
-        mine = [(self.held.parameters[name], axis) for name in names for axis in self.program.partial[name]]
-        return [(parameter, self.members.axes[axis]) for parameter, axis in mine if id(parameter) in owned]
+        partial = [(self.held.parameters[name], axis) for name in names for axis in self.program.partial[name]]
+        return [(parameter, self.members.axes[axis]) for parameter, axis in partial if id(parameter) in owned]
 
     def loss(self) -> float:
         """This rank's part of the mini-batch's loss of the last iteration."""
@@ -331,10 +331,10 @@ def make_machine(
     what cannot run; every rank must call it."""
     problem = file.problem
     check_ranks(problem, file.plan, ranks)
-    tell("tracing")
+    report("tracing")
     program = program or trace(file, request)
     script = script_of(problem, file.plan, program)
-    tell("building")
+    report("building")
     held = hold(
         file.reference, names_held(script, program, rank // program.members), seed=request.seed, dtype=program.dtype,
         device=device, allow_model=request.allow_model,
@@ -379,8 +379,8 @@ def script_of(problem: Problem, plan: Plan, program: Program) -> Script:
 
 def names_held(script: Script, program: Program, rank: int) -> tuple[str, ...]:
     """The parameters that a rank's segments read."""
-    mine = [at for at in script.segments if script.devices[rank] in at.devices]
-    return program.parameters_of([o for at in mine for o in at.operators])
+    own = [at for at in script.segments if script.devices[rank] in at.devices]
+    return program.parameters_of([o for at in own for o in at.operators])
 
 
 def assemble(
@@ -402,9 +402,9 @@ def assemble(
         here, column, notes=held.notes,
     )  # fmt: skip
     for devices in sorted({at.devices for at in script.segments if len(at.devices) > 1}):
-        mine = [script.devices.index(d) for d in devices]
+        sharing = [script.devices.index(d) for d in devices]
         machine.groups[devices] = _groups(
-            [[r * here.members + m for r in mine] for m in range(here.members)], here.member
+            [[r * here.members + m for r in sharing] for m in range(here.members)], here.member
         )  # fmt: skip
     _make_segments(machine)
     machine.start(_make_ports(machine))
@@ -414,22 +414,22 @@ def assemble(
 def _joined(degrees: Sequence[int], process: int, processes: int) -> group.Group:
     """The group of a process, which along each axis exchanges with those that have its places along the others; every
     process must call it. degrees: members along each axis, the outer first."""
-    axes, apart = [], 1
+    axes, stride = [], 1
     for degree in reversed(degrees):
-        place = process // apart % degree
+        place = process // stride % degree
         axis = group.Members(place, degree)
         if degree > 1:
-            firsts = [one for one in range(processes) if one // apart % degree == 0]
-            every = [range(first, first + degree * apart, apart) for first in firsts]
-            axis.group = _groups(every, firsts.index(process - place * apart))
+            firsts = [one for one in range(processes) if one // stride % degree == 0]
+            every = [range(first, first + degree * stride, stride) for first in firsts]
+            axis.group = _groups(every, firsts.index(process - place * stride))
         axes.append(axis)
-        apart *= degree
+        stride *= degree
     return group.join(*reversed(axes))
 
 
-def _groups(places: Sequence[Sequence[int]], mine: int) -> dist.ProcessGroup:
+def _groups(places: Sequence[Sequence[int]], own: int) -> dist.ProcessGroup:
     """One of several groups of processes, all of which every process must make."""
-    made: dist.ProcessGroup | None = [dist.new_group(list(each)) for each in places][mine]
+    made: dist.ProcessGroup | None = [dist.new_group(list(each)) for each in places][own]
     assert made is not None
     return made
 

@@ -30,7 +30,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from explorer.files import write_file
-from explorer.runner.bundles.progress import tell
+from explorer.runner.bundles.progress import report
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
 from explorer.runner.engine.recording import clock_offsets, start_together
@@ -83,13 +83,13 @@ def measure(machine: Machine, request: RunRequest, floor_bytes: float = 0.0) -> 
     measured.offset_s = clock_offsets(machine.processes, machine.process, machine.device)
     with settled_memory():
         for count in range(request.warmup):
-            tell("warming up", count, request.warmup, waits=True)
+            report("warming up", count, request.warmup, waits=True)
             dist.barrier()
             machine.recorder.start()
             machine.iterate()
             measured.look(machine, count)
         for count in range(request.steps):
-            tell("measuring", count, request.steps, waits=True)
+            report("measuring", count, request.steps, waits=True)
             start = start_together(machine.process, measured.offset_s, machine.device)
             machine.recorder.start()
             machine.iterate()
@@ -98,8 +98,8 @@ def measure(machine: Machine, request: RunRequest, floor_bytes: float = 0.0) -> 
             measured.records.append(machine.recorder.iteration(start, machine.members.exchanged))
             measured.losses.append(machine.loss())
             measured.look(machine, request.warmup + count)
-    tell("measuring", request.steps, request.steps)
-    tell("measuring memory")
+    report("measuring", request.steps, request.steps)
+    report("measuring memory")
     measured.peak_bytes = peak_of_an_iteration(machine, floor_bytes)
     return measured
 
@@ -108,7 +108,7 @@ def dump(machine: Machine, folder: Path) -> Path:
     """One iteration of a machine that has run none, and this rank's file of it, of whole tensors. Every rank calls it.
     Raises NotWritten."""
     names = {id(parameter): name for name, parameter in machine.held.parameters.items()}
-    tell("dumping")
+    report("dumping")
     machine.iterate()
     placed = machine.program.placed
     tensors = {GRADIENT + name: placed.together(name, gradient) for name, gradient in machine.gradients()}
@@ -136,13 +136,13 @@ def operator_seconds(machine: Machine, graph: OpGraph) -> dict[str, float]:
     RunError where tensors are divided: members of a group would have to repeat an operator equally often."""
     if machine.program.divided is not None:
         raise RunError("operators of a plan whose tensors are divided are not measured one by one")
-    tell("measuring operators")
+    report("measuring operators")
     for stage in machine.stages.values():
         stage.remembers = True
     machine.iterate()
     seconds: dict[str, float] = {}
     for number, stage in machine.stages.items():
-        tell("measuring operators", len(seconds), len(graph))
+        report("measuring operators", len(seconds), len(graph))
         module = stage.program.module
         subject = Subject(
             graph,
@@ -153,10 +153,10 @@ def operator_seconds(machine: Machine, graph: OpGraph) -> dict[str, float]:
             machine.device,
         )
         measured = operator_times.measure(subject, BUDGET_S / len(machine.stages))
-        mine = set(machine.script.segments[number].operators)
+        own = set(machine.script.segments[number].operators)
         for position, operator in enumerate(graph.operators):
             home = position if operator.forward_of is None else operator.forward_of
-            if home in mine and operator.phase is not Phase.UPDATE:
+            if home in own and operator.phase is not Phase.UPDATE:
                 seconds[operator.name] = measured.seconds[position]
         stage.remembers, stage.remembered = False, ()
     return seconds

@@ -70,13 +70,13 @@ class Work(Protocol):
 
 
 class Sends:
-    """The messages of one rank that are under way. told_by: message that comes in -> those of this rank that have
+    """The messages of one rank that are under way. answered_by: message that comes in -> those of this rank that have
     then arrived. send: begins to send a tensor to a rank."""
 
     def __init__(
-        self, told_by: Mapping[Message, Sequence[Message]], send: Callable[[Tensor, int], Work | None] = dist.isend
+        self, answered_by: Mapping[Message, Sequence[Message]], send: Callable[[Tensor, int], Work | None] = dist.isend
     ) -> None:
-        self._told_by, self._send = told_by, send
+        self._answered_by, self._send = answered_by, send
         self._under_way: dict[Message, list[Work]] = {}
 
     def post(self, message: Message, tensors: Sequence[Tensor], peer: int) -> None:
@@ -87,7 +87,7 @@ class Sends:
 
     def answered(self, message: Message) -> None:
         """Frees what has arrived, now that this message came in."""
-        self._drop([m for m in self._told_by.get(message, ()) if m in self._under_way])
+        self._drop([m for m in self._answered_by.get(message, ()) if m in self._under_way])
 
     def finish(self) -> None:
         """Waits for all that is under way."""

@@ -150,11 +150,11 @@ class Shards:
     def states(self, state: Mapping[Tensor, Mapping[str, Any]]) -> list[dict[str, Any]]:
         """What an optimizer keeps of each parameter, whole. state: what it keeps of the pieces. Raises RunError for
         what is neither as large as a piece nor a single number."""
-        mine = [state.get(piece.value, {}) for piece in self.pieces]
+        own = [state.get(piece.value, {}) for piece in self.pieces]
         plain_of: list[Any] = [None] * self.replicas
-        kept = zip(self.pieces, mine, strict=True)
+        states = zip(self.pieces, own, strict=True)
         plain = [
-            (piece.of, {key: _as_exchanged(key, value, piece) for key, value in each.items()}) for piece, each in kept
+            (piece.of, {key: _as_exchanged(key, value, piece) for key, value in each.items()}) for piece, each in states
         ]
         dist.all_gather_object(plain_of, plain, group=self.group)
         merged: list[dict[str, Any]] = [{} for _ in self.parameters]
@@ -162,7 +162,7 @@ class Shards:
             merged[of].update({key: value for key, value in values.items() if key not in merged[of]})
         for key in sorted({key for each in merged for key, value in each.items() if isinstance(value, torch.dtype)}):
             dtype = next(each[key] for each in merged if isinstance(each.get(key), torch.dtype))
-            whole = self._together([each.get(key) for each in mine], dtype)
+            whole = self._together([each.get(key) for each in own], dtype)
             for each, value in zip(merged, whole, strict=True):
                 if key in each:
                     each[key] = value

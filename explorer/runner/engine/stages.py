@@ -73,7 +73,7 @@ class SegmentStage(_Stage):
         self._parted: nn.Module | None = None
         self.program, self.segment, self.weight, self.recompute = program, segment, weight, recompute
         self.differentiated = tuple(differentiated)
-        self.kept: dict[int, tuple[tuple[_End | None, ...], tuple[Tensor, ...]]] = {}
+        self.saved: dict[int, tuple[tuple[_End | None, ...], tuple[Tensor, ...]]] = {}
         """Where the backward begins, of each output, and the inputs. What was sent is not among them: it is free once
         it has arrived, unless it was saved."""
         self.late: dict[int, tuple[Part, ...]] = {}
@@ -106,7 +106,7 @@ class SegmentStage(_Stage):
             outputs = checkpoint(once(call, module), *inputs, use_reentrant=False) if again else call(*inputs)
             outputs = self._with_losses(micro_batch, outputs)
         if training:
-            self.kept[micro_batch] = (tuple(map(self._end, self.program.outputs, outputs)), inputs)
+            self.saved[micro_batch] = (tuple(map(self._end, self.program.outputs, outputs)), inputs)
         return outputs
 
     def _to_host(self, micro_batch: int, inputs: tuple[Tensor, ...], training: bool) -> AbstractContextManager[object]:
@@ -150,16 +150,16 @@ class SegmentStage(_Stage):
 
     def backward(self, micro_batch: int, gradients: Mapping[int, Tensor]) -> tuple[Tensor | None, ...]:
         """The whole backward: adds to the parameters' gradients, returns those of the inputs in order."""
-        kept, inputs = self.kept.pop(micro_batch)
-        ends, starts = self._ends(kept, gradients)
+        saved, inputs = self.saved.pop(micro_batch)
+        ends, starts = self._ends(saved, gradients)
         if not ends:
             return (None,) * len(inputs)
         return backward_whole(ends, starts, inputs)
 
     def backward_input(self, micro_batch: int, gradients: Mapping[int, Tensor]) -> tuple[Tensor | None, ...]:
         """The gradients of the inputs; those of the parameters wait for `backward_weight`."""
-        kept, inputs = self.kept.pop(micro_batch)
-        ends, starts = self._ends(kept, gradients)
+        saved, inputs = self.saved.pop(micro_batch)
+        ends, starts = self._ends(saved, gradients)
         if not ends:
             return (None,) * len(inputs)
         if self.recompute or self.regions:  # a forward that is run again cannot be walked twice: everything now
@@ -189,7 +189,7 @@ class SegmentStage(_Stage):
         return [edge for edge, _ in pairs], [gradient for _, gradient in pairs]
 
     def clear_runtime_states(self) -> None:
-        self.kept.clear()
+        self.saved.clear()
         self.late.clear()
         self.losses.clear()
         self.hosted.clear()

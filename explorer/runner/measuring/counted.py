@@ -34,13 +34,20 @@ def measure_count(subject: Subject, place: Place, slot_s: float, now: Callable[[
         alone_s = _alone(subject, ALONE_SHARE * slot_s, now) if place.rank == 0 else 0.0
         alone_s = place.largest(alone_s)  # the others wait here
     dist.barrier()
-    mine = measure(subject, slot_s * (1 - ALONE_SHARE), now)
+    alone = measure(subject, slot_s * (1 - ALONE_SHARE), now)
     count = len(subject.graph)
-    wholes = [mine.forward_s, mine.backward_s, mine.unclaimed_s, mine.apart, mine.added_s]
-    means = place.mean([*mine.seconds, *mine.spread, *wholes])
-    forward_s, backward_s, unclaimed_s, apart, added_s = means[2 * count :]
+    wholes = [alone.forward_s, alone.backward_s, alone.unclaimed_s, alone.split_ratio, alone.added_s]
+    means = place.mean([*alone.seconds, *alone.spread, *wholes])
+    forward_s, backward_s, unclaimed_s, split_ratio, added_s = means[2 * count :]
     measured = Measured(
-        means[:count], means[count : 2 * count], forward_s, backward_s, mine.repetitions, unclaimed_s, apart, added_s
+        means[:count],
+        means[count : 2 * count],
+        forward_s,
+        backward_s,
+        alone.repetitions,
+        unclaimed_s,
+        split_ratio,
+        added_s,
     )
     return Counted(subject.samples, measured, alone_s)
 
@@ -68,7 +75,7 @@ def mean(rounds: list[Counted]) -> Counted:
             fmean(m.backward_s for m in measured),
             sum(m.repetitions for m in measured),
             fmean(m.unclaimed_s for m in measured),
-            fmean(m.apart for m in measured),
+            fmean(m.split_ratio for m in measured),
             fmean(m.added_s for m in measured),
         ),
         fmean(alone) if alone else None,
@@ -90,7 +97,7 @@ def added(blocks: list[Counted]) -> Counted:
             backward_s,
             min(m.repetitions for m in measured),
             sum(m.unclaimed_s for m in measured),
-            sum(m.apart * m.backward_s for m in measured) / backward_s if backward_s > 0 else 1.0,
+            sum(m.split_ratio * m.backward_s for m in measured) / backward_s if backward_s > 0 else 1.0,
             sum(m.added_s for m in measured),
         ),
         None if None in alone else sum(one for one in alone if one is not None),

@@ -44,7 +44,7 @@ IN_FLIGHT = 2
 PAUSE_S = 1e-3
 ALONE_REPEATS = 6
 """Runs of one operator's backward for the inputs, or for the parameters, alone; the fastest counts."""
-TELLING_S = 1e-4
+SIGNIFICANT_S = 1e-4
 """A backward that takes less says nothing of what dividing it costs: asking for it takes as long."""
 ACCUMULATE = "AccumulateGrad"
 """In the names of the autograd nodes that add to the gradient of a parameter."""
@@ -78,7 +78,7 @@ class Subject:
 class Measured:
     """seconds and spread: of every operator of the graph but updates, for which they are 0. forward_s and
     backward_s: of the whole graph without marks (`as_in_a_run`), lower quartiles. unclaimed_s: what
-    the backward spent on behalf of operators that the graph has no backward of. apart: gradients of inputs
+    the backward spent on behalf of operators that the graph has no backward of. split_ratio: gradients of inputs
     and of parameters one after the other, over both in one go, where an operator has both and
     takes long enough to tell; 1 if none does. added_s: how much longer a backward takes that adds to the parameters'
     gradients than one that makes them, the median."""
@@ -89,7 +89,7 @@ class Measured:
     backward_s: float
     repetitions: int
     unclaimed_s: float = 0.0
-    apart: float = 1.0
+    split_ratio: float = 1.0
     added_s: float = 0.0
     notes: list[str] = field(default_factory=list)
 
@@ -211,28 +211,28 @@ def _spread_over(
             parts.setdefault(operator.forward_of, {})[operator.phase] = position
     if not graph.trains:
         return
-    apart = together = 0.0
+    split_ratio = together = 0.0
     for forward in range(count):
         computed, added = seconds[count + 2 * forward], seconds[count + 2 * forward + 1]
         spreads = spread[count + 2 * forward], spread[count + 2 * forward + 1]
-        mine = parts.get(forward, {})
-        to_input, to_weight = mine.get(Phase.BACKWARD_INPUT), mine.get(Phase.BACKWARD_WEIGHT)
+        of_forward = parts.get(forward, {})
+        to_input, to_weight = of_forward.get(Phase.BACKWARD_INPUT), of_forward.get(Phase.BACKWARD_WEIGHT)
         if to_input is not None and to_weight is not None:
             alone = division.alone.get(forward, (0.0, 0.0))
             weights = [graph.operators[p].flops.at(graph.samples) for p in (to_input, to_weight)]
             first, second = divide(computed, alone, weights)
             result.seconds[to_input], result.seconds[to_weight] = first, second + added
             result.spread[to_input], result.spread[to_weight] = spreads[0], max(spreads)
-            if sum(alone) > 0 and division.both.get(forward, 0.0) >= TELLING_S:
+            if sum(alone) > 0 and division.both.get(forward, 0.0) >= SIGNIFICANT_S:
                 share = computed / division.both[forward]
-                apart, together = apart + sum(alone) * share, together + computed
+                split_ratio, together = split_ratio + sum(alone) * share, together + computed
         elif to_input is not None or to_weight is not None:
             only = to_input if to_input is not None else to_weight
             assert only is not None
             result.seconds[only], result.spread[only] = computed + added, max(spreads)
         else:
             result.unclaimed_s += computed + added
-    result.apart = apart / together if together > 0 else 1.0
+    result.split_ratio = split_ratio / together if together > 0 else 1.0
 
 
 # -- how the backward belongs to operators --------------------------------------------------------
@@ -268,8 +268,8 @@ def _divisions(subject: Subject, values: Mapping[fx.Node, Any], now: Callable[[]
         key = (graph.operators[operator].op_type, *(_like(t) for t in (*reads, *parameters, *gives)))
         if key not in known:
             try:
-                apart = timer(gives, reads), timer(gives, parameters)
-                known[key] = apart, timer(gives, [*reads, *parameters])
+                split_ratio = timer(gives, reads), timer(gives, parameters)
+                known[key] = split_ratio, timer(gives, [*reads, *parameters])
             except RuntimeError:  # an input that was overwritten in place: divided by FLOPs instead
                 known[key] = (0.0, 0.0), 0.0
         alone[operator], both[operator] = known[key]

@@ -86,12 +86,12 @@ def _outermost(program: Program) -> frozenset[str]:
     for node in captured.nodes:
         for name in node.outputs:
             dim = _dim(program, name)
-            if dim is not None and (_rows(captured, name, dim) == 1 or _kept(program, node, name, dim, outermost)):
+            if dim is not None and (_rows(captured, name, dim) == 1 or _is_whole(program, node, name, dim, outermost)):
                 outermost.add(name)
     return frozenset(outermost)
 
 
-def _kept(program: Program, node: Node, name: str, dim: int, outermost: set[str]) -> bool:
+def _is_whole(program: Program, node: Node, name: str, dim: int, outermost: set[str]) -> bool:
     """Whether a call that has several rows a sample keeps each sample's together."""
     captured = program.widest
     value = captured.values[name]

@@ -106,13 +106,13 @@ def mixed(seed: int, number: int) -> int:
 @dataclass
 class Survey:
     """operators: what ran, in order. of: number of an operator that made a storage -> those whose storages flowed
-    into it. parameters: name -> the operator that made it, -1 if it was there before; kept: those that made
+    into it. parameters: name -> the operator that made it, -1 if it was there before; used: those that made
     buffers, other tensors of the module, and example inputs."""
 
     operators: list[str] = field(default_factory=list)
     of: dict[int, set[int]] = field(default_factory=dict)
     parameters: dict[str, int] = field(default_factory=dict)
-    kept: set[int] = field(default_factory=set)
+    used: set[int] = field(default_factory=set)
 
     @property
     def foreign(self) -> frozenset[str]:
@@ -122,8 +122,8 @@ class Survey:
     def spared(self, wanted: Collection[str]) -> frozenset[int]:
         """Operators whose results need not be there: they serve only parameters that are not wanted."""
         others = {number for name, number in self.parameters.items() if name not in wanted}
-        ours = {number for name, number in self.parameters.items() if name in wanted}
-        return frozenset(self._into(others) - self._into(ours | self.kept))
+        wanted_from = {number for name, number in self.parameters.items() if name in wanted}
+        return frozenset(self._into(others) - self._into(wanted_from | self.used))
 
     def _into(self, numbers: Iterable[int]) -> set[int]:
         """With all that flows into them."""
@@ -184,8 +184,8 @@ class Surveying(Seeding):  # type: ignore[no-untyped-call]
             self.survey.parameters[name] = self.born(parameter)
         for part in module.modules():
             for value in (*vars(part).values(), *part._buffers.values()):
-                self.survey.kept |= {self.born(x) for x in _tensors(value) if not isinstance(x, nn.Parameter)}
-        self.survey.kept |= {self.born(tensor) for tensor in inputs}
+                self.survey.used |= {self.born(x) for x in _tensors(value) if not isinstance(x, nn.Parameter)}
+        self.survey.used |= {self.born(tensor) for tensor in inputs}
         return self.survey
 
 

@@ -23,14 +23,14 @@ _SEED: ContextVar[int] = ContextVar("seed", default=0)
 """Of the call of a segment that is under way; 0 where a module is only timed."""
 
 
-def seed_calls(module: fx.GraphModule, apart: Callable[[str], int] = lambda call: 0) -> bool:
-    """Have every call of a segment that draws numbers draw them by `drawn`. Returns whether there are any. apart: of a
+def seed_calls(module: fx.GraphModule, by_member: Callable[[str], int] = lambda call: 0) -> bool:
+    """Have every call of a segment that draws numbers draw them by `drawn`. Returns whether there are any. by_member: of a
     call, by its name, a number by which its random numbers differ from other processes'; 0: they draw the same."""
     drawing = False
     for node in list(module.graph.nodes):
         if node.op == "call_function" and draws(node.target, node.args, node.kwargs):
             call = str(node.meta["call"])
-            number = zlib.crc32((f"{call} {other}" if (other := apart(call)) else call).encode())
+            number = zlib.crc32((f"{call} {other}" if (other := by_member(call)) else call).encode())
             # The blocks it is in become an argument: of functions that are arguments only operators have a name in code
             contexts, target, *args = node.args if node.target is inside else ((), node.target, *node.args)
             if target is attention:

@@ -77,17 +77,17 @@ def _step_in_pieces(optimizer: torch.optim.Optimizer) -> None:
 def _update(optimizer: torch.optim.Optimizer, group: dict[str, Any], parameter: nn.Parameter) -> None:
     """A parameter's update. Optimizers that update all entries alike take pieces; what they keep of a parameter that is
     not as large as it (a count of steps) is the same of all pieces."""
-    kept: dict[str, Any] = optimizer.state.pop(parameter, {})
+    states: dict[str, Any] = optimizer.state.pop(parameter, {})
     after: dict[str, Any] = {}
     for part in _parts(optimizer, parameter):
         piece = nn.Parameter(part(parameter.detach()))
         assert parameter.grad is not None  # whoever calls has looked
         piece.grad = part(parameter.grad)
         group["params"] = [piece]
-        optimizer.state[piece] = {key: _come(value, part, parameter, piece.device) for key, value in kept.items()}
+        optimizer.state[piece] = {key: _come(value, part, parameter, piece.device) for key, value in states.items()}
         optimizer.step()
         for key, value in optimizer.state.pop(piece).items():
-            after[key] = _gone(value, part, parameter, after.get(key, kept.get(key)))
+            after[key] = _gone(value, part, parameter, after.get(key, states.get(key)))
     optimizer.state[parameter] = after
 
 
@@ -109,8 +109,8 @@ def _come(value: Any, part: Part, parameter: nn.Parameter, device: torch.device)
     if not isinstance(value, Tensor) or value.shape != parameter.shape or not value.dim():
         return value.clone() if isinstance(value, Tensor) else value
     with _disable_current_modes():  # what counts a device's bytes is not to see all of it
-        mine = part(value)
-    return mine.clone() if mine.device == device else mine.to(device)
+        own = part(value)
+    return own.clone() if own.device == device else own.to(device)
 
 
 def _gone(value: Any, part: Part, parameter: nn.Parameter, home: Any) -> Any:

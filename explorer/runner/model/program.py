@@ -90,11 +90,11 @@ class Program:
         members that make other parts of what it gives draw others."""
         if self.divided is None:
             return 0
-        apart = 0
+        number = 0
         for axis, place in enumerate(places(member, self.degrees)):
             made = (self.divided.placements(name, self.captured)[axis] for name in self.calls[call].outputs)
-            apart = apart * self.degrees[axis] + place * any(each.startswith(("S(", "Z(", "E(")) for each in made)
-        return apart
+            number = number * self.degrees[axis] + place * any(each.startswith(("S(", "Z(", "E(")) for each in made)
+        return number
 
     def undivided(self, operators: Sequence[int]) -> tuple[int, ...]:
         """Those of the whole model whose calls these make; themselves where tensors are whole."""
@@ -174,10 +174,10 @@ class Program:
 
     def crossing(self, operators: Collection[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Forward tensors that these operators read from others, and those that others read from them."""
-        mine = set(operators)
+        inside = set(operators)
         numbered = list(enumerate(self.edges))
-        reads = tuple(p for p, e in numbered if e.producer not in mine and not mine.isdisjoint(e.consumers))
-        return reads, tuple(p for p, e in numbered if e.producer in mine and not mine.issuperset(e.consumers))
+        reads = tuple(p for p, e in numbered if e.producer not in inside and not inside.isdisjoint(e.consumers))
+        return reads, tuple(p for p, e in numbered if e.producer in inside and not inside.issuperset(e.consumers))
 
     def segment(
         self,
@@ -216,9 +216,9 @@ class Program:
 
     def _check_early_reads(self, segment: Collection[int]) -> None:
         """A tensor is sent as it is after its operator ran, all in-place calls included."""
-        mine = set(segment)
+        inside = set(segment)
         for reader, writer, value in self.early_reads:
-            if (reader in mine) != (writer in mine):
+            if (reader in inside) != (writer in inside):
                 raise RunError(
                     f"operator {self.captured.nodes[self.folded.groups[reader][0]].name} reads {value} before"
                     f" {self.captured.nodes[self.folded.groups[writer][0]].name} changes it in place, so both must be"
@@ -246,7 +246,7 @@ class Program:
     def regions(self, given: Sequence[tuple[int, str, bool]]) -> dict[str, Region]:
         """(operator, region, cached) -> those of the calls behind the operators, by their names."""
         nodes = self.captured.nodes
-        return {nodes[position].name: (name, kept) for o, name, kept in given for position in self.calls_of(o)}
+        return {nodes[position].name: (name, cached) for o, name, cached in given for position in self.calls_of(o)}
 
     def names_of(self, given: Sequence[int]) -> frozenset[str]:
         """The names of the calls behind operators."""

@@ -54,19 +54,19 @@ def in_regions(module: fx.GraphModule, region_of: Mapping[str, Region]) -> fx.Gr
 
 def once(call: Callable[..., tuple[Tensor, ...]], module: nn.Module) -> Callable[..., tuple[Tensor, ...]]:
     """The call, which changes the module's buffers the first time only: statistics of a batch count it once."""
-    kept = [buffer.data for buffer in module.buffers()]
+    buffers = [buffer.data for buffer in module.buffers()]
     calls = 0
 
     def counted(*inputs: Tensor) -> tuple[Tensor, ...]:
         nonlocal calls
         calls += 1
         with _disable_current_modes():  # what keeps results of some calls is not to see these
-            before = [buffer.clone() for buffer in kept] if calls > 1 else []
+            before = [buffer.clone() for buffer in buffers] if calls > 1 else []
         try:
             return call(*inputs)
         finally:  # torch ends a recomputation, by an exception, as soon as it has all it needs
             with _disable_current_modes():
-                for buffer, value in zip(kept, before, strict=False):
+                for buffer, value in zip(buffers, before, strict=False):
                     buffer.copy_(value)
 
     return counted

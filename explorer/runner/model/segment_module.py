@@ -101,9 +101,9 @@ class _Builder:
         self.attribute_of: dict[int, fx.Node] = {}
         self.call = {node.name: node for node in self.captured.nodes}
         self.made_by = {output: node for node in self.captured.nodes for output in node.outputs}
-        mine = {position for group in operators for position in parts.calls_of(group)}
-        self.mine = [node for position, node in enumerate(self.captured.nodes) if position in mine]
-        self.names = {node.name for node in self.mine}
+        positions = {position for group in operators for position in parts.calls_of(group)}
+        self.nodes = [node for position, node in enumerate(self.captured.nodes) if position in positions]
+        self.names = {node.name for node in self.nodes}
         self.written = {self.captured.root(value) for node in self.captured.nodes for value in node.mutates}
 
     def build(self, reads: Sequence[int], sends: Sequence[int]) -> SegmentProgram:
@@ -112,7 +112,7 @@ class _Builder:
             self.received[edges[position].value] = self.graph.placeholder(f"tensor_{position}")
         for position in range(len(self.captured.inputs)):
             self.samples[position] = self.graph.placeholder(f"sample_{position}")
-        for node in self.mine:
+        for node in self.nodes:
             self.take(self.flat.calls[node.name])
         sent = [self.value(edges[position].value) for position in sends]
         results = [

@@ -157,9 +157,9 @@ def channels_of(
         ends: object = None
         if by_operator:
             ends = graph.tensors[tensor].producer, tuple(sorted(graph.tensors[tensor].consumers))
-        for kept, groups in [(False, away), *((True, [group]) for group in here)]:
+        for local, groups in [(False, away), *((True, [group]) for group in here)]:
             if groups:
-                key = source, kept, tuple(groups), None if kept else ends
+                key = source, local, tuple(groups), None if local else ends
                 bundles[key].append(tensor)
                 where[key] = source, groups
     made = []

@@ -99,8 +99,8 @@ def _coverage(problem: Problem, plan: Plan) -> Iterator[Finding]:
     wrong = {o for o, operator in enumerate(operators) if not times[o] or (times[o] > 1 and not operator.replicable)}
     shown = [o for o in sorted(wrong) if operators[o].forward_of not in wrong]  # a mirror goes where its forward goes
     for owning, what in ((True, "parameters of "), (False, "")):
-        mine = [o for o in shown if (operators[o].param_bytes > 0) is owning]
-        left, twice = [o for o in mine if not times[o]], [o for o in mine if times[o]]
+        of_kind = [o for o in shown if (operators[o].param_bytes > 0) is owning]
+        left, twice = [o for o in of_kind if not times[o]], [o for o in of_kind if times[o]]
         if left:
             yield _error(f"{what}{_names(problem, left)}: on no device; every operator must be in a stage: plan again")
         if twice:
@@ -144,12 +144,12 @@ def _acyclic(problem: Problem, plan: Plan) -> list[Finding]:
     if problem.objective is Objective.MAKESPAN and problem.execution is Execution.OPERATOR:
         return []
     calls = problem.objective is Objective.MAKESPAN
-    loose = [calls and problem.cluster.devices[stage.devices[0]].is_cpu for stage in plan.stages]
+    unordered = [calls and problem.cluster.devices[stage.devices[0]].is_cpu for stage in plan.stages]
     forward = {o for o, operator in enumerate(problem.graph.operators) if operator.phase is Phase.FORWARD}
     units = [[o for o in stage.operators if o in forward] for stage in plan.stages]
     after: list[set[int]] = [set() for _ in plan.stages]
     for route in routes(problem.graph, units, [stage.devices for stage in plan.stages]):
-        if not loose[route.source] and not loose[route.reader]:
+        if not unordered[route.source] and not unordered[route.reader]:
             after[route.source].add(route.reader)
     cycle = find_cycle([sorted(targets) for targets in after])
     if not cycle:
@@ -184,9 +184,9 @@ def _offloaded(problem: Problem, plan: Plan) -> Iterator[Finding]:
 
 def _recomputed_apart(plan: Plan) -> Iterator[Finding]:
     """A stage that recomputes does its whole backward at once."""
-    apart = {action.stage for actions in plan.order for action in actions if action.kind == "W"}
+    split = {action.stage for actions in plan.order for action in actions if action.kind == "W"}
     for index, stage in enumerate(plan.stages):
-        if stage.recompute and index in apart:
+        if stage.recompute and index in split:
             yield _warning(
                 f"stage {index} recomputes its forward, so its gradients of parameters do not wait, as planned, but are"
                 " made with those of its inputs: expect another time than predicted"

@@ -29,7 +29,7 @@ def duties(script: Script, nbytes: Callable[[int, int], float]) -> dict[Action, 
     it carries on one rank, and on the other to the action that waits for it.
     """
     by_action: dict[Action, Duty] = defaultdict(Duty)
-    apart = {
+    split = {
         (step.index, device) for device, steps in _by_device(script) for step in steps if step.do is Do.BACKWARD_INPUT
     }
     for device, steps in _by_device(script):
@@ -44,7 +44,7 @@ def duties(script: Script, nbytes: Callable[[int, int], float]) -> dict[Action, 
             sizes = _sizes(channel, channel.pieces[step.number].samples, back, nbytes)
             at_source = step.do in (Do.SEND, Do.RECV_GRADIENT)
             segment = channel.source if at_source else _reader(channel, back)
-            kind = "F" if not back else "I" if (segment, device) in apart else "B"
+            kind = "F" if not back else "I" if (segment, device) in split else "B"
             if step.do in (Do.SEND, Do.SEND_GRADIENT):
                 duty = Duty(sent=1 if packed(sizes) else len(sizes), sent_bytes=sum(sizes))
             else:

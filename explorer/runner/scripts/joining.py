@@ -36,7 +36,7 @@ def joined(
     problem: Problem,
     atoms: Sequence[Atom],
     items: Sequence[Sequence[Item]],
-    loose: frozenset[int],
+    unordered: frozenset[int],
     gradients: Sequence[frozenset[int]],
 ) -> list[list[int]]:
     """Atoms that become one segment each, every group in the order of its device.
@@ -50,10 +50,10 @@ def joined(
     crossing = _Crossing(problem, atoms, gradients)
     groups: list[list[int]] = []
     taken: set[int] = set()
-    for device, mine in enumerate(items):
-        if device in loose:
+    for device, of_device in enumerate(items):
+        if device in unordered:
             continue
-        sequence = [item for item in mine if item.kind != "U"]
+        sequence = [item for item in of_device if item.kind != "U"]
         places: dict[int, dict[str, int]] = defaultdict(dict)
         for position, item in enumerate(sequence):
             places[item.atom][item.kind] = position
@@ -127,12 +127,12 @@ def _longest(
         if item.kind != "F" or (run and not _follows(atoms, run[-1], item.atom, crossing)):
             break
         run.append(item.atom)
-        mine = {kind: place for kind, place in places[item.atom].items() if kind != "F"}
-        for kind, place in mine.items():
+        positions = {kind: place for kind, place in places[item.atom].items() if kind != "F"}
+        for kind, place in positions.items():
             (inputs if kind == "I" else weights).add(place)
             every.add(place)
         in_two_parts = inputs.unbroken and weights.unbroken
-        awaited_first = item.atom not in crossing.awaits_gradient or min(mine.values()) == every.low
+        awaited_first = item.atom not in crossing.awaits_gradient or min(positions.values()) == every.low
         returned_last = first not in crossing.returns_gradient or places[first]["I"] == inputs.high
         if (every.unbroken or in_two_parts) and awaited_first and returned_last:
             best = len(run)

@@ -64,7 +64,7 @@ def make_script(problem: Problem, plan: Plan, gradients: Sequence[frozenset[int]
             raise
         layout = lay_out(problem, plan, sends, at_weights=late)
         script = _ordered(problem, plan, layout, sends)
-    if layout.loose:  # now that there is an order, neighbours in it can be joined
+    if layout.unordered:  # now that there is an order, neighbours in it can be joined
         ran = dict(zip(script.devices, script.steps, strict=True))
         layout = lay_out(problem, plan, sends, at_weights=late, ran=(layout, ran))
         script = _ordered(problem, plan, layout, sends)
@@ -75,18 +75,18 @@ def _ordered(problem: Problem, plan: Plan, layout: Layout, gradients: Sequence[f
     graph = problem.graph
     channels = channels_of(graph, layout.segments, gradients, problem.mini_batch, by_operator=layout.by_operator)
     devices = plan.devices_used()
-    loose = frozenset(rank for rank, device in enumerate(devices) if device in layout.loose)
+    unordered = frozenset(rank for rank, device in enumerate(devices) if device in layout.unordered)
     waits = Waits(problem, layout, channels, devices)
     turns = stated_turns(plan, layout.segments, waits.sendings)
     waits.keep_turns(turns)
     try:
-        steps = run_events(waits, loose).steps()
+        steps = run_events(waits, unordered).steps()
     except InvalidPlan:
         if not turns:
             raise
         waits = Waits(problem, layout, channels, devices)
         waits.prefer_turns(turns)
-        steps = run_events(waits, loose).steps()
+        steps = run_events(waits, unordered).steps()
     return Script(layout.segments, channels, devices, steps, problem.mini_batch, graph.trains)
 
 
@@ -95,13 +95,13 @@ def _late(problem: Problem, layout: Layout, gradients: Sequence[frozenset[int]])
     mean to make those of inputs before they arrive, which a segment, called once for all inputs, cannot."""
     operators = problem.graph.operators
     with_inputs = {o.forward_of for o in operators if o.phase is Phase.BACKWARD_INPUT}
-    apart = {step.index for steps in layout.order for step in steps if step.do is Do.BACKWARD_WEIGHT}
+    split = {step.index for steps in layout.order for step in steps if step.do is Do.BACKWARD_WEIGHT}
     channels = channels_of(problem.graph, layout.segments, gradients, problem.mini_batch)
     return frozenset(
         channel.source
         for channel in channels
         for t, flows in zip(channel.tensors, channel.gradient, strict=True)
-        if flows and channel.source in apart and problem.graph.tensors[t].producer not in with_inputs
+        if flows and channel.source in split and problem.graph.tensors[t].producer not in with_inputs
     )
 
 
@@ -186,7 +186,7 @@ class EventRun:
         return causes
 
 
-def run_events(waits: Waits, loose: frozenset[int]) -> EventRun:
+def run_events(waits: Waits, unordered: frozenset[int]) -> EventRun:
     """Ranks take their steps in order (loose ones the first that is ready), wires the most urgent message. Raises
     InvalidPlan if they deadlock."""
     number: dict[str, int] = {}
@@ -198,7 +198,7 @@ def run_events(waits: Waits, loose: frozenset[int]) -> EventRun:
             resource.append(task.ranks[0] if len(task.ranks) == 1 else -1)
         priority.append(float(task.urgency))
     for rank, order in enumerate(waits.order):
-        for earlier, later in pairwise(order) if rank not in loose else ():
+        for earlier, later in pairwise(order) if rank not in unordered else ():
             before[later].add(earlier)
     after: list[list[int]] = [[] for _ in before]
     for later, earliers in enumerate(before):

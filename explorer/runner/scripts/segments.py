@@ -20,13 +20,13 @@ from solvers.problem.regions import regions_of
 class Layout:
     """Segments, and per device of the cluster the compute steps of one iteration in order.
 
-    loose: devices whose order is only a wish, since the plan lets them run any number of steps at once.
+    unordered: devices whose order is only a wish, since the plan lets them run any number of steps at once.
     by_operator: whether the plan is one of single operators.
     """
 
     segments: tuple[Segment, ...]
     order: tuple[tuple[Step, ...], ...]
-    loose: frozenset[int]
+    unordered: frozenset[int]
     by_operator: bool
 
 
@@ -54,19 +54,19 @@ def lay_out(
     atoms, number = _atoms(problem, plan, single)
     items = [_items(problem, plan, device, number, single) for device in range(len(plan.order))]
     calls = single and problem.execution is Execution.CALL
-    loose = frozenset(
+    unordered = frozenset(
         d for d, device in enumerate(problem.cluster.devices) if device.concurrency is None or (calls and device.is_cpu)
     )
     if ran is not None:
         before, steps = ran
-        for device in loose:
+        for device in unordered:
             items[device] = _as_ran(items[device], atoms, before, steps.get(device, ()))
-        loose = frozenset()
-    groups = joined(problem, atoms, items, loose, gradients)
+        unordered = frozenset()
+    groups = joined(problem, atoms, items, unordered, gradients)
     segment_of = {atom: segment for segment, group in enumerate(groups) for atom in group}
     segments = tuple(_segment(problem, [atoms[a] for a in group]) for group in groups)
-    order = tuple(tuple(_steps(mine, segment_of, segments, at_weights)) for mine in items)
-    return Layout(segments, order, loose, any(atom.single for atom in atoms))
+    order = tuple(tuple(_steps(of_device, segment_of, segments, at_weights)) for of_device in items)
+    return Layout(segments, order, unordered, any(atom.single for atom in atoms))
 
 
 def _as_ran(items: list[Item], atoms: Sequence[Atom], before: Layout, steps: Sequence[Step]) -> list[Item]:
@@ -110,14 +110,14 @@ def _atoms(problem: Problem, plan: Plan, single: bool) -> tuple[list[Atom], dict
     for index, stage in enumerate(plan.stages):
         forward = [o for o in stage.operators if problem.graph.operators[o].phase is Phase.FORWARD]
         on_cpu = problem.cluster.devices[stage.devices[0]].is_cpu
-        apart = single and (problem.execution is Execution.OPERATOR or on_cpu)
+        by_operator = single and (problem.execution is Execution.OPERATOR or on_cpu)
         size = problem.mini_batch if single else stage.micro_batch_size
         if size % len(stage.devices):
             raise RunError(f"stage {index}: {len(stage.devices)} replicas cannot share {size} samples equally")
-        for operators in [(o,) for o in forward] if apart else [tuple(sorted(forward, key=rank.__getitem__))]:
+        for operators in [(o,) for o in forward] if by_operator else [tuple(sorted(forward, key=rank.__getitem__))]:
             number.update({(index, o): len(atoms) for o in operators})
             offload = tuple(o for o in operators if o in stage.offload)
-            atoms.append(Atom(index, operators, stage.devices, size, stage.recompute, apart, offload))
+            atoms.append(Atom(index, operators, stage.devices, size, stage.recompute, by_operator, offload))
     return atoms, number
 
 

@@ -48,7 +48,7 @@ def _turn(
     places: dict[tuple[Action, int], list[tuple[int, int]]] = defaultdict(list)
     for place, message in enumerate(row):
         places[message.action, message.to_device].append((message.number, place))
-    mine: dict[tuple[Action, int], list[Sending]] = defaultdict(list)
+    by_action: dict[tuple[Action, int], list[Sending]] = defaultdict(list)
     for sending in sendings:
         stages = sorted({stage for maker in sending.makers for stage in stages_of[maker]}, reverse=True)
         names = [
@@ -58,9 +58,9 @@ def _turn(
         ]
         name = next((name for name in names if name in places), None)
         if name is not None:
-            mine[name].append(sending)
+            by_action[name].append(sending)
     tasks: list[tuple[int, tuple[int, int], int]] = []
-    for name, alike in mine.items():
+    for name, alike in by_action.items():
         alike.sort(key=lambda sending: sending.first)
         at = [place for _, place in sorted(places[name])]
         if len(at) != len(alike):

@@ -92,7 +92,7 @@ def _scripts_hash() -> str:
     return sources_hash(Path(__file__).parent)
 
 
-def second_telling(problem: Problem) -> RunSeconds | None:
+def runtime_estimator(problem: Problem) -> RunSeconds | None:
     """`run_seconds` where it is the objective of the problem with the engine's time added, for
     `solvers.planners.solve.solve`; None for max-load, whose objective is another, and where the engine was not
     measured."""

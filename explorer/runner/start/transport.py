@@ -52,8 +52,8 @@ def connect(backend: Backend, timeout_s: float) -> torch.device:
     what is asked for cannot be, on every rank with the same line.
     """
     store, rank, ranks = next(iter(rendezvous("env://", timeout=timedelta(seconds=MEET_S))))
-    mine = here()
-    store.set(f"explorer/here/{rank}", json.dumps(mine))
+    location = here()
+    store.set(f"explorer/here/{rank}", json.dumps(location))
     devices = [_pair(store.get(f"explorer/here/{each}")) for each in range(ranks)]
     kind = decided(backend, devices)
     bound: dict[str, Any] = {}

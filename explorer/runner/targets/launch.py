@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
         )
     except ChildFailedError as error:
         for rank, failure in sorted(error.failures.items(), key=lambda item: item[1].timestamp):
-            _tell(exit_line(rank, failure.exitcode))
+            _print_line(exit_line(rank, failure.exitcode))
         return FAILED
     return 0
 
@@ -71,7 +71,7 @@ def loopback_store() -> TCPStore:
     )
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

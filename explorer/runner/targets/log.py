@@ -31,7 +31,7 @@ MAX_LINE_BYTES = 16 * 1024
 """Longer lines are cut into several."""
 MAX_LOG_BYTES = 64 * 2**20
 """Kept of a log; what comes later is shown, but not kept."""
-OURS = "# "
+NOTE_MARK = "# "
 """Begins what is said here and by no process: when the run began and how it ended, so that no log is empty."""
 LAST_WORDS = 300
 """Characters kept of the last line, which is shown where nothing else says why a run failed."""
@@ -63,7 +63,7 @@ class RunLog:
         except OSError as error:
             raise RunError(self._trouble(error)) from None
         self._began_s = time.monotonic()
-        self._say(f"begun {datetime.now(UTC).isoformat(timespec='seconds')}")
+        self._note(f"begun {datetime.now(UTC).isoformat(timespec='seconds')}")
         self._on_progress(self.progress)
         return self
 
@@ -72,9 +72,9 @@ class RunLog:
     ) -> None:
         if kind is None and self._rest:
             self._take(self._rest)
-        self._say(f"ended after {time.monotonic() - self._began_s:.1f} s, while {self.progress.phase}")
+        self._note(f"ended after {time.monotonic() - self._began_s:.1f} s, while {self.progress.phase}")
         for end in self.exits:
-            self._say(f"rank {end.rank} ended with status {end.code}")
+            self._note(f"rank {end.rank} ended with status {end.code}")
         with contextlib.suppress(OSError):  # reported when it was written
             self._file.close()
 
@@ -90,7 +90,7 @@ class RunLog:
     def stall(self, words: str) -> None:
         """Which rank stands still; "": none does any more."""
         line = words or "all ranks go on"
-        self._say(line)
+        self._note(line)
         self._on_progress(RunProgress(self.progress.phase, self.progress.done, self.progress.of, line, line))
 
     def _take(self, data: bytes) -> None:
@@ -119,21 +119,21 @@ class RunLog:
         return progress is not None
 
     def _log(self, line: str) -> None:
-        self._keep(line)
+        self._write(line)
         if line.strip():
             self.last = one_line(line, LAST_WORDS)
         self._on_progress(RunProgress(self.progress.phase, self.progress.done, self.progress.of, line))
 
-    def _say(self, line: str) -> None:
+    def _note(self, line: str) -> None:
         """Something of ours, however long the log is."""
         if not self.notes:
             try:
-                self._file.write(f"{OURS}{line}\n".encode())
+                self._file.write(f"{NOTE_MARK}{line}\n".encode())
                 self._file.flush()
             except OSError as error:
                 self.notes = (self._trouble(error),)
 
-    def _keep(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         if self._written <= MAX_LOG_BYTES and not self.notes:
             data = (line + "\n").encode()
             self._written += len(data)
@@ -190,21 +190,23 @@ class Watch:
 
 
 def _stopped(beats: list[Heartbeat | None]) -> Stall | None:
-    for rank, beat in enumerate(beats):
-        state = "" if beat is None else state_of(beat.process)
-        if beat is not None and state and state in "Tt":
+    for rank, heartbeat in enumerate(beats):
+        state = "" if heartbeat is None else state_of(heartbeat.process)
+        if heartbeat is not None and state and state in "Tt":
             how = "is stopped" if state == "T" else "is stopped by a debugger"
-            return Stall(rank, f"rank {rank} {how} (process {beat.process}, at {beat.at}; kill -CONT lets it go on)")
+            return Stall(
+                rank, f"rank {rank} {how} (process {heartbeat.process}, at {heartbeat.at}; kill -CONT lets it go on)"
+            )
     return None
 
 
 def _silent(beats: list[Heartbeat | None], for_s: float) -> Stall | None:
     """The first that works, where nobody does a step and all others wait."""
-    working = [rank for rank, beat in enumerate(beats) if beat is None or not beat.waits]
+    working = [rank for rank, heartbeat in enumerate(beats) if heartbeat is None or not heartbeat.waits]
     if for_s < SILENT_S or len(working) != 1 or len(beats) < 2:
         return None
-    beat = beats[working[0]]
-    at = "has not begun" if beat is None else f"(process {beat.process}) has been at {beat.at}"
+    heartbeat = beats[working[0]]
+    at = "has not begun" if heartbeat is None else f"(process {heartbeat.process}) has been at {heartbeat.at}"
     return Stall(working[0], f"rank {working[0]} {at} for {text.seconds(for_s)} or more, and the others wait for it")
 
 

@@ -143,13 +143,13 @@ def _run(ranks: int, hosts: int, module: str, wait_s: float, request: RunRequest
     try:
         actors = _actors(ray, group, ranks, hosts, resolved)
         relay.progress("starting")
-        places = _ask(ray, [actor.place.remote() for actor in actors])
+        places = _get(ray, [actor.place.remote() for actor in actors])
         order = by_host([place.node for place in places])
         actors, places = [actors[i] for i in order], [places[i] for i in order]
-        port = _ask(ray, [actors[0].free_port.remote()])[0]
+        port = _get(ray, [actors[0].free_port.remote()])[0]
         text = dump_json(request_json(resolved))
         variables = environments(places, port, resolved)
-        _ask(ray, [actor.start.remote(module, text, env) for actor, env in zip(actors, variables, strict=True)])
+        _get(ray, [actor.start.remote(module, text, env) for actor, env in zip(actors, variables, strict=True)])
         return _follow(ray, actors, relay, deadline, request.time_limit_s)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -251,9 +251,9 @@ def _follow(ray: ModuleType, actors: list[Any], relay: Relay, deadline: float, l
     while len(codes) < len(actors) and (failed_s is None or time.monotonic() < failed_s + GRACE_S):
         running = [rank for rank in range(len(actors)) if rank not in codes]
         for rank, look in zip(
-            running, _ask(ray, [actors[rank].look.remote() for rank in running], running), strict=True
+            running, _get(ray, [actors[rank].look.remote() for rank in running], running), strict=True
         ):
-            _tell(rank, look, relay)
+            _report(rank, look, relay)
             if look.code is not None:
                 codes[rank] = look.code
         if failed_s is None and any(codes.values()):
@@ -266,7 +266,7 @@ def _follow(ray: ModuleType, actors: list[Any], relay: Relay, deadline: float, l
     return 1
 
 
-def _tell(rank: int, look: Look, relay: Relay) -> None:
+def _report(rank: int, look: Look, relay: Relay) -> None:
     relay.lines(rank, look.lines)
     if look.failure:
         relay.own(rank_failure_line(rank, look.failure))
@@ -275,7 +275,7 @@ def _tell(rank: int, look: Look, relay: Relay) -> None:
 
 
 def _finish(ray: ModuleType, first: Any, relay: Relay, failed: bool) -> int:
-    text = _ask(ray, [first.result.remote()])[0]
+    text = _get(ray, [first.result.remote()])[0]
     if not text:
         raise JobError("rank 0 ended without a result")
     try:
@@ -287,7 +287,7 @@ def _finish(ray: ModuleType, first: Any, relay: Relay, failed: bool) -> int:
     return 1 if failed else 0
 
 
-def _ask(ray: ModuleType, references: list[Any], ranks: Sequence[int] | None = None) -> list[Any]:
+def _get(ray: ModuleType, references: list[Any], ranks: Sequence[int] | None = None) -> list[Any]:
     """The answers of actors. Raises JobError for the first that is lost. ranks: theirs, if not 0, 1, ..."""
     answers = []
     for position, reference in enumerate(references):

@@ -53,7 +53,7 @@ class Server:
     token: str = field(default="", repr=False)
     tls: ssl.SSLContext | None = field(default=None, repr=False)
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,

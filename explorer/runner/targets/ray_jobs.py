@@ -75,15 +75,15 @@ class RayJobs:
 
     def version(self) -> str:
         """Ray's version on the cluster."""
-        reply = self._ask("GET", "/api/version")
+        reply = self._request("GET", "/api/version")
         with _checked(self.server):
             return _fields(reply, "ray_version")["ray_version"].text(100)
 
     def upload(self, package: Package) -> None:
         """Unless it is there."""
         path = f"/api/packages/gcs/{package.name}"
-        if self._ask("GET", path, missing_is_fine=True).status == 404:
-            self._ask("PUT", path, package.data, "application/zip", timeout_s=UPLOAD_S)
+        if self._request("GET", path, missing_is_fine=True).status == 404:
+            self._request("PUT", path, package.data, "application/zip", timeout_s=UPLOAD_S)
 
     def submit(
         self, job: str, entrypoint: str, package_name: str, environment: dict[str, str], modules: str = ""
@@ -94,15 +94,15 @@ class RayJobs:
         if modules:
             runtime["py_modules"] = [f"gcs://{modules}"]
         submission = {"submission_id": job, "entrypoint": entrypoint, "runtime_env": runtime}
-        self._ask("POST", "/api/jobs/", dump_json(submission).encode(), timeout_s=SUBMIT_S)
+        self._request("POST", "/api/jobs/", dump_json(submission).encode(), timeout_s=SUBMIT_S)
 
     def has_job(self, job: str) -> bool:
         """Whether the cluster knows a job of that name, however it is."""
-        return self._ask("GET", f"/api/jobs/{job}", missing_is_fine=True).status != 404
+        return self._request("GET", f"/api/jobs/{job}", missing_is_fine=True).status != 404
 
     def status(self, job: str) -> tuple[JobStatus, str]:
         """Where it is, and what Ray says to that in a line."""
-        reply = self._ask("GET", f"/api/jobs/{job}")
+        reply = self._request("GET", f"/api/jobs/{job}")
         with _checked(self.server):
             parts = _fields(reply, "status", "message")
             message = parts["message"]
@@ -110,7 +110,7 @@ class RayJobs:
 
     def logs(self, job: str) -> str:
         """All that it has printed so far."""
-        reply = self._ask("GET", f"/api/jobs/{job}/logs", most_bytes=MAX_LOG_BYTES)
+        reply = self._request("GET", f"/api/jobs/{job}/logs", most_bytes=MAX_LOG_BYTES)
         with _checked(self.server):
             return _fields(reply, "logs")["logs"].prose(MAX_LOG_BYTES)
 
@@ -157,7 +157,7 @@ class RayJobs:
         lasting = self.lasting()
         deadline = time.monotonic() + END_S
         try:
-            lasting._ask("POST", f"/api/jobs/{job}/stop", b"")
+            lasting._request("POST", f"/api/jobs/{job}/stop", b"")
             while not lasting.status(job)[0].is_final:
                 if time.monotonic() > deadline:
                     return False
@@ -176,7 +176,7 @@ class RayJobs:
         """For what is done even if the work was cancelled."""
         return replace(self, should_stop=lambda: False)
 
-    def _ask(
+    def _request(
         self,
         method: str,
         path: str,
@@ -187,7 +187,7 @@ class RayJobs:
         most_bytes: int = MAX_REPLY_BYTES,
         missing_is_fine: bool = False,
     ) -> Reply:
-        reply = self.server.ask(
+        reply = self.server.request(
             method,
             path,
             body=body,

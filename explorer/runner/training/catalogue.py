@@ -59,11 +59,11 @@ class Catalogue:
         """The model's state dict, on rank 0 and on the CPU; {} elsewhere. Every rank must call it."""
         tensors: dict[str, Tensor] = {}
         for name, owner in self.owners.items():
-            mine = self.placed.together(name, self.tensors[name].detach()) if self.is_gathered_here(name) else None
-            if mine is not None and self.ranks.rank == owner == 0:
-                tensors[name] = mine.cpu().clone()
-            elif mine is not None and self.ranks.rank == owner:
-                dist.send(mine.contiguous(), 0)
+            whole = self.placed.together(name, self.tensors[name].detach()) if self.is_gathered_here(name) else None
+            if whole is not None and self.ranks.rank == owner == 0:
+                tensors[name] = whole.cpu().clone()
+            elif whole is not None and self.ranks.rank == owner:
+                dist.send(whole.contiguous(), 0)
             elif self.ranks.rank == 0:
                 shape, dtype = self.metas[name]
                 room = torch.empty(shape, dtype=dtype, device=self.ranks.device)
@@ -77,13 +77,13 @@ def make_catalogue(machine: Machine, ranks: Ranks, built: Built, idle: dict[str,
     keys = _keys(built)
     inside = {id(tensor) for stage in machine.stages.values() for tensor in stage.program.module.buffers()}
     buffers = {name: machine.held.buffers[name] for name in keys.values() if name in machine.held.buffers}
-    mine: dict[str, Tensor] = {**machine.held.parameters, **idle}
-    mine |= {name: tensor for name, tensor in buffers.items() if id(tensor) in inside}
+    local: dict[str, Tensor] = {**machine.held.parameters, **idle}
+    local |= {name: tensor for name, tensor in buffers.items() if id(tensor) in inside}
     operators = [operator for segment in machine.stages for operator in machine.script.segments[segment].operators]
     written = {id(machine.held.buffers[name]) for name in machine.program.buffer_names_changed(operators)}
     placed = machine.program.placed
     names_of = ranks.all_of(
-        {name: (placed.whole_shape(name, t.shape), t.dtype, id(t) in written) for name, t in mine.items()}
+        {name: (placed.whole_shape(name, t.shape), t.dtype, id(t) in written) for name, t in local.items()}
     )
     each = [(name, rank, *meta) for rank, names in enumerate(names_of) for name, meta in names.items()]
     metas: dict[str, Meta] = {name: (shape, dtype) for name, _, shape, dtype, _ in each}
@@ -93,10 +93,10 @@ def make_catalogue(machine: Machine, ranks: Ranks, built: Built, idle: dict[str,
     for name, tensor in buffers.items():  # in no segment: as it was made, on every rank alike
         if name not in owners:
             owners[name], metas[name] = 0, (tuple(tensor.shape), tensor.dtype)
-            mine[name] = tensor
+            local[name] = tensor
     order = list(dict.fromkeys(keys.values()))
     return Catalogue(
-        ranks, mine, {name: owners[name] for name in order}, {name: metas[name] for name in order}, keys, placed
+        ranks, local, {name: owners[name] for name in order}, {name: metas[name] for name in order}, keys, placed
     )  # fmt: skip
 
 

@@ -159,11 +159,11 @@ def _states(catalogue: Catalogue, updater: Updater) -> tuple[dict[str, Tensor], 
     together."""
     tensors = {f"{MODEL}{name}": value for name, value in catalogue.owned.items()}
     numbers: dict[str, Any] = {}
-    kept = {} if updater.optimizer is None else _whole_states(updater.optimizer, updater)
+    states_of = {} if updater.optimizer is None else _whole_states(updater.optimizer, updater)
     for name, parameter in updater.parameters.items():
         if not catalogue.is_gathered_here(name):
             continue
-        for key, value in kept.get(parameter, {}).items():
+        for key, value in states_of.get(parameter, {}).items():
             full = f"{STATE}{name}/{key}"
             if isinstance(value, Tensor):
                 value = _whole_state(catalogue, name, parameter, key, value.detach())
@@ -298,14 +298,14 @@ def _restore(content: Mapping[str, Any], updater: Updater, states: dict[str, dic
         if name in updater.parameters and isinstance(value, PLAIN):
             known.setdefault(name, {})[key] = value
     fresh = optimizer.state_dict()
-    kept = {id(parameter): known.get(name) for name, parameter in updater.parameters.items()}
+    restored = {id(parameter): known.get(name) for name, parameter in updater.parameters.items()}
     for parameter, piece in ((each.parameters[piece.of], piece) for each in updater.shards for piece in each.pieces):
-        values = kept[id(parameter)]
-        kept[id(piece.value)] = values and {
+        values = restored[id(parameter)]
+        restored[id(piece.value)] = values and {
             key: piece.cut(value).clone() if isinstance(value, Tensor) and is_shared(key, value, parameter) else value
             for key, value in values.items()
         }
-    order = [kept[id(p)] for group in optimizer.param_groups for p in group["params"]]
+    order = [restored[id(p)] for group in optimizer.param_groups for p in group["params"]]
     groups = [
         {key: _like(stored.get(key, value), value) if key != "params" else value for key, value in group.items()}
         for group, stored in zip(fresh["param_groups"], content["groups"], strict=True)

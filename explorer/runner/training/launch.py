@@ -103,8 +103,8 @@ def _launched(ranks: Ranks, file: PlanFile, wanted: Wanted) -> Training:
         built, dtype = source.build([*names, *idle], seed), traced.program.dtype
         return built, held(built, names, dtype, ranks.device), held(built, idle, dtype, ranks.device).parameters
 
-    built, mine, idle = ranks.agreed(parts, "model")
-    machine = ranks.agreed(lambda: assemble(script, traced.program, mine, (), ranks.rank, ranks.device), "model")
+    built, own, idle = ranks.agreed(parts, "model")
+    machine = ranks.agreed(lambda: assemble(script, traced.program, own, (), ranks.rank, ranks.device), "model")
     machine.states_on_host = bool(file.problem.state_links)
     if shares_states(file.problem, file.plan):
         machine.share_out_states()

@@ -23,12 +23,12 @@ LONGEST = 500
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among ``count``. device: where it computes; mine: whether the process group was made here."""
+    """This process among ``count``. device: where it computes; owns_group: whether the process group was made here."""
 
     rank: int
     count: int
     device: torch.device
-    mine: bool
+    owns_group: bool
 
     def all_of(self, value: T) -> list[T]:
         """What every rank gives here, by rank."""
@@ -84,21 +84,21 @@ def connected(backend: str) -> Iterator[Ranks]:
     known = {each.value for each in Backend}
     if backend not in known:
         raise RunError(f"backend: expected {', '.join(sorted(known))}, found {backend!r}")
-    mine = not dist.is_initialized()
-    rank = int(os.environ.get("RANK", "0")) if mine else dist.get_rank()
-    count = int(os.environ.get("WORLD_SIZE", "1")) if mine else dist.get_world_size()
+    owns_group = not dist.is_initialized()
+    rank = int(os.environ.get("RANK", "0")) if owns_group else dist.get_rank()
+    count = int(os.environ.get("WORLD_SIZE", "1")) if owns_group else dist.get_world_size()
     device = device_of(Backend(backend), count)
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    if mine:
+    if owns_group:
         kind = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         if count > 1:
             dist.init_process_group(kind)
         else:  # nobody to meet: no address is needed
             dist.init_process_group(kind, store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
     try:
-        yield Ranks(rank, count, device, mine)
+        yield Ranks(rank, count, device, owns_group)
     except BaseException:
-        if mine:
+        if owns_group:
             dist.destroy_process_group()
         raise

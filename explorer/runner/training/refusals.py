@@ -75,13 +75,13 @@ def check_optimizer(factory: Factory, file: PlanFile, device: torch.device) -> N
     optimizer.step()
     states = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
     elements = sum(parameter.numel() for parameter in parameters)
-    kept = round(sum(value.numel() for value in states) / elements, 1)
-    if kept != STATES[problem.optimizer]:
+    per_parameter = round(sum(value.numel() for value in states) / elements, 1)
+    if per_parameter != STATES[problem.optimizer]:
         odd = (Optimizer.NONE, Optimizer.ADAFACTOR)
-        known = [each.value for each in STATES if STATES[each] == kept and each not in odd]
+        known = [each.value for each in STATES if STATES[each] == per_parameter and each not in odd]
         advice = f"plan with --optimizer {' or '.join(known)}" if known else "give another one"
         raise RunError(
-            f"optimizer: {type(optimizer).__name__} keeps {kept:g} states as large as the parameters, the plan counts"
+            f"optimizer: {type(optimizer).__name__} keeps {per_parameter:g} states as large as the parameters, the plan counts"
             f" {STATES[problem.optimizer]:g} ({problem.optimizer.value}); {advice}"
         )
 

@@ -126,7 +126,7 @@ class Training:
 
     def close(self) -> None:
         """Ends the process group, if `explorer.launch` began it."""
-        if self._setup.ranks.mine and dist.is_initialized():
+        if self._setup.ranks.owns_group and dist.is_initialized():
             dist.barrier()
             dist.destroy_process_group()
 

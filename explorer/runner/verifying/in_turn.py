@@ -126,8 +126,8 @@ class InTurn:
         if self.given.training:
             for number in reversed(range(len(self.parts))):
                 self._backward(number)
-        for kept in (self._made, self._leaves, self._losses, self._back):
-            kept.clear()
+        for store in (self._made, self._leaves, self._losses, self._back):
+            store.clear()
         return loss
 
     def _forward(self, number: int, first: int) -> float:
@@ -182,7 +182,7 @@ class InTurn:
             value, flows = self._made[tensor], self._made[tensor].requires_grad
         elif here == source:
             value = self._made[tensor]
-            self._tell((tensor, number, False), value.requires_grad, reader)
+            self._announce((tensor, number, False), value.requires_grad, reader)
             dist.send(value.detach().contiguous(), self.given.process_of(reader))
             return
         elif here == reader:
@@ -200,7 +200,7 @@ class InTurn:
         if here == reader:
             gradient = self._leaves.pop((number, tensor)).grad
             if here != source:
-                self._tell((tensor, number, True), gradient is not None, source)
+                self._announce((tensor, number, True), gradient is not None, source)
                 if gradient is not None:
                     dist.send(gradient.contiguous(), self.given.process_of(source))
         elif here == source and self._flows((tensor, number, True), reader):
@@ -214,7 +214,7 @@ class InTurn:
         value = program.sized[self.given.share][0].values[program.edges[tensor].value]
         return torch.empty(value.shape, dtype=getattr(torch, value.dtype), device=self.given.device)
 
-    def _tell(self, what: tuple[int, int, bool], flag: bool, rank: int) -> None:
+    def _announce(self, what: tuple[int, int, bool], flag: bool, rank: int) -> None:
         """(tensor, part that reads it, whether its gradient is meant): whether there is one. It is asked of autograd in
         the first share; all have the same graph."""
         if self._known.setdefault(what, flag) is not flag:

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from explorer.runner.bundles.outcome import Agreement, Way
-from explorer.runner.bundles.progress import tell
+from explorer.runner.bundles.progress import report
 from explorer.runner.bundles.request import RunRequest
 from explorer.runner.engine.machine import Machine
 from explorer.runner.measuring.place import free_bytes, reduced
@@ -36,7 +36,7 @@ STEPS = 3
 """Updates after which parameters are compared."""
 FLAT = 1e-2
 """Of the largest entry of a tensor's gradient: where Adam's gradient is smaller, its whole step may be rounding."""
-APART = 0.05
+NOTABLE = 0.05
 """A parameter whose change is this far from the true one was updated otherwise, which may be little beside its
 entries. Less may be rounding, too: Adam takes whole steps by gradients that are nearly zero."""
 
@@ -55,7 +55,7 @@ def verify(machine: Machine, reference: str, problem: Problem, request: RunReque
     true = _in_turn(machine, reference, problem, request, parts_of(way, machine.script, machine.program))
     losses = []
     for count in range(steps):
-        tell("checking", steps + count, 2 * steps)
+        report("checking", steps + count, 2 * steps)
         losses.append(reduced([true.iterate()], machine.device, group=machine.column)[0])
     worst, culprit, dtype = _compared(machine, ran, true)
     reports: list[Any] = [None] * machine.processes
@@ -87,7 +87,7 @@ def _run(machine: Machine, steps: int) -> _Ran:
     starts = {name: parameter.clone().cpu() for name, parameter in owned.items()}
     losses = []
     for count in range(steps):
-        tell("checking", count, 2 * steps)
+        report("checking", count, 2 * steps)
         machine.iterate()
         if count == 0:
             gradients = {name: gradient.cpu() for name, gradient in machine.gradients()}
@@ -124,8 +124,8 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
     ranks_have: list[Any] = [None] * machine.ranks
     placed, member = machine.program.placed, machine.members.member
     sizes = {name: (tuple(p.shape), p.dtype) for name, p in trained.items()}
-    mine = sizes, largest(true.gradients.values()), sorted(ran.parameters)
-    dist.all_gather_object(ranks_have, mine, group=machine.column)
+    own = sizes, largest(true.gradients.values()), sorted(ran.parameters)
+    dist.all_gather_object(ranks_have, own, group=machine.column)
     home = {name: rank for rank, each in enumerate(ranks_have) for name in each[0]}
     dtypes = {dtype for each in ranks_have for _, dtype in each[0].values()} or {torch.float32}
     if len(dtypes) > 1:
@@ -152,8 +152,8 @@ def _compared(machine: Machine, ran: _Ran, true: InTurn) -> tuple[dict[str, floa
         even = without_flat(computed, parameter, gradient, floor) if ran.adam else computed
         error = distance(even, parameter, NOTHING * largest_parameter)
         if float(gradient.abs().sum()) > floor:  # else zero but for rounding, and so is its direction
-            moved = apart(computed, parameter, start)
-            error = max(error, moved if moved > APART else 0.0)
+            moved = relative_change(computed, parameter, start)
+            error = max(error, moved if moved > NOTABLE else 0.0)
         worst["parameter"] = max(worst["parameter"], error)
     return worst, culprit, dtypes.pop()
 
@@ -240,7 +240,7 @@ def without_flat(computed: Tensor, true: Tensor, gradient: Tensor, floor: float)
     return torch.where((size < least) & computed.isfinite(), true, computed)
 
 
-def apart(computed: Tensor, true: Tensor, start: Tensor) -> float:
+def relative_change(computed: Tensor, true: Tensor, start: Tensor) -> float:
     """How far a parameter has come from where it should have: |difference| / |change| beyond what rounding of its
     entries makes, by Euclidean norms; inf if it is not a number."""
     rounding = STEPS * torch.finfo(true.dtype).eps * float(true.norm())

@@ -19,7 +19,7 @@ from explorer.runner.targets.target_file import RaySetup
 from explorer.sweeps.execution.job_text import SHEET, AnswerLog, Sheet, make_sheet
 from explorer.sweeps.execution.order import Order
 from explorer.sweeps.execution.questions import FAILED, Answer, Question, read_answer, refused, start_text
-from explorer.sweeps.execution.queue import Answered, Answers, Course, Kept
+from explorer.sweeps.execution.queue import Answered, Answers, AnswerStore, Course
 from solvers.errors import InvalidProblem, PlacementError, RunError
 from solvers.search.monitor import never
 
@@ -53,7 +53,7 @@ def ask_cluster(
     count: int,
     before: Callable[[int], Sequence[int]],
     question: Callable[[int], Question],
-    library: Kept,
+    library: AnswerStore,
     *,
     should_stop: Callable[[], bool] = never,
     on_course: Callable[[Course], None] = lambda _: None,
@@ -63,28 +63,28 @@ def ask_cluster(
 
     Raises RunError where the cluster cannot be asked at all, and Interrupted where it was lost in the middle.
     """
-    asking = _Asking(Order(count, before), library)
+    answers = _ClusterAnswers(Order(count, before), library)
     jobs = RayJobs(server_of(cluster.setup, cluster.token), never)
-    yield from asking.without_cluster(question, should_stop)
-    if not len(asking.order) or should_stop():
+    yield from answers.without_cluster(question, should_stop)
+    if not len(answers.order) or should_stop():
         return
-    questions = [asking.sent.get(position) for position in range(count)]
+    questions = [answers.sent.get(position) for position in range(count)]
     for position in range(count):
-        if position not in asking.sent and position not in asking.plans:
+        if position not in answers.sent and position not in answers.plans:
             try:
-                questions[position] = asking.sent[position] = question(position)
+                questions[position] = answers.sent[position] = question(position)
             except InvalidProblem as error:
-                asking.invalid[position] = refused(error)
-    starts = {at: start_text(plan) if plan else "" for at, plan in asking.plans.items()}
-    sheet = make_sheet(questions, before, starts | dict.fromkeys(asking.invalid, ""))
-    job = _Job(cluster, jobs, sheet, asking, should_stop, on_course)
+                answers.invalid[position] = refused(error)
+    starts = {at: start_text(plan) if plan else "" for at, plan in answers.plans.items()}
+    sheet = make_sheet(questions, before, starts | dict.fromkeys(answers.invalid, ""))
+    job = _Job(cluster, jobs, sheet, answers, should_stop, on_course)
     yield from job.all()
 
 
-class _Asking(Answers):
+class _ClusterAnswers(Answers):
     """And what can be asked of a cluster."""
 
-    def __init__(self, order: Order, library: Kept) -> None:
+    def __init__(self, order: Order, library: AnswerStore) -> None:
         super().__init__(order, library)
         self.sent: dict[int, Question] = {}
         self.invalid: dict[int, Answer] = {}
@@ -131,24 +131,24 @@ class _Job:
         cluster: Cluster,
         jobs: RayJobs,
         sheet: Sheet,
-        asking: _Asking,
+        answers: _ClusterAnswers,
         should_stop: Callable[[], bool],
         on_course: Callable[[Course], None],
     ) -> None:
         self._cluster = cluster
         self._jobs = jobs
         self._sheet = sheet
-        self._asking = asking
+        self._answers = answers
         self._should_stop = should_stop
         self._on_course = on_course
         self._submitted = False
-        whose = hashlib.sha256(cluster.owner.encode()).hexdigest()[:8]
-        self._name = f"placement-explorer-sweep-{sheet.name}-{whose}"
+        owner = hashlib.sha256(cluster.owner.encode()).hexdigest()[:8]
+        self._name = f"placement-explorer-sweep-{sheet.name}-{owner}"
 
     def all(self) -> Iterator[Answered]:
         self._jobs.version()
         number = 1
-        while len(self._asking.order) and not self._should_stop():
+        while len(self._answers.order) and not self._should_stop():
             name = f"{self._name}-{number}"
             if number > MOST_JOBS:
                 raise RunError(f"there are {MOST_JOBS:,} jobs of this sweep on the cluster already")
@@ -185,27 +185,27 @@ class _Job:
     def _follow(self, name: str) -> Iterator[Answered]:
         """Until it has ended. Raises RunError if it gave nothing, and Interrupted if it ended before its time."""
         log = AnswerLog()
-        had, times = len(self._asking), self._cluster
+        had, times = len(self._answers), self._cluster
         jobs = replace(self._jobs, should_stop=self._should_stop)
         try:
             for report in jobs.follow(name, poll_s=times.poll_s, patience_s=times.patience_s, share=SHARE):
                 for position, answer in log.feed(report.log, ended=report.ended):
-                    yield from self._asking.take(position, answer)
+                    yield from self._answers.take(position, answer)
                 self._show(log)
         except Stopped:  # what it printed until then counts
             self._jobs.end(name)
             for position, answer in log.feed(self._jobs.last_log(name), ended=True):
-                yield from self._asking.take(position, answer)
+                yield from self._answers.take(position, answer)
             return
         except BaseException as error:  # of whoever listens, too: nothing of it may go on without them
             self._jobs.end(name)
             if isinstance(error, Unreachable):
                 raise Interrupted(f"the cluster vanished: {error}; the job {name} may still run there") from None
             raise
-        self._judge(name, log, report, len(self._asking) > had)
+        self._judge(name, log, report, len(self._answers) > had)
 
     def _judge(self, name: str, log: AnswerLog, report: JobReport, gave: bool) -> None:
-        if not len(self._asking.order) or not self._submitted:
+        if not len(self._answers.order) or not self._submitted:
             return  # of one that was left behind: what it did not answer is asked again
         reason = log.refusal or f"its last words: {log.last or one_line(report.message, MAX_WORDS)}"
         if "No module named" in reason and self._cluster.setup.installed:
@@ -216,5 +216,5 @@ class _Job:
         raise kind(f"target {self._cluster.setup.name}: the job {name} ended without all answers: {reason}")
 
     def _show(self, log: AnswerLog) -> None:
-        running = tuple(position for position in log.running if position not in self._asking.plans)
-        self._on_course(Course(len(self._asking), self._asking.kept, running))
+        running = tuple(position for position in log.running if position not in self._answers.plans)
+        self._on_course(Course(len(self._answers), self._answers.cached, running))

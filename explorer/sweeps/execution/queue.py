@@ -20,14 +20,14 @@ WAIT_S = 0.1
 """How often somebody who wants to stop is heard."""
 
 
-class Kept(Protocol):
+class AnswerStore(Protocol):
     """start: the plan that the search begins with, a part of the question."""
 
     def find(self, question: Question, start: Plan | None) -> Answer | None:
         """The whole answer to exactly this question."""
         ...
 
-    def keep(self, question: Question, start: Plan | None, answer: Answer) -> None:
+    def store(self, question: Question, start: Plan | None, answer: Answer) -> None:
         """Keep an answer, if it is worth it."""
         ...
 
@@ -38,28 +38,28 @@ class Nothing:
     def find(self, question: Question, start: Plan | None) -> Answer | None:
         return None
 
-    def keep(self, question: Question, start: Plan | None, answer: Answer) -> None:
+    def store(self, question: Question, start: Plan | None, answer: Answer) -> None:
         return None
 
 
 @dataclass(frozen=True)
 class InLibrary:
-    """Through ``asking``, which reports its troubles and never fails. again: cache answers, and look up none."""
+    """Through ``solver``, which reports its troubles and never fails. again: cache answers, and look up none."""
 
-    asking: CachedSolver
+    solver: CachedSolver
     again: bool = False
 
     def find(self, question: Question, start: Plan | None) -> Answer | None:
         if self.again:
             return None
-        result = self.asking.known(_search_question(question, start))
+        result = self.solver.known(_search_question(question, start))
         # the last note says since when it is known, which is no reason for there being no plan
         return None if result is None else answered(result, result.notes[:-1])
 
-    def keep(self, question: Question, start: Plan | None, answer: Answer) -> None:
+    def store(self, question: Question, start: Plan | None, answer: Answer) -> None:
         if answer.result is not None:
-            self.asking.model = question.model
-            self.asking.store(_search_question(question, start), answer.result)
+            self.solver.model = question.model
+            self.solver.store(_search_question(question, start), answer.result)
 
 
 def _search_question(question: Question, start: Plan | None) -> SearchQuestion:
@@ -80,29 +80,29 @@ class Course:
     """How far it is: answers that are there, of them those that were cached, and questions being searched."""
 
     done: int = 0
-    kept: int = 0
+    cached: int = 0
     running: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer. started_from: the position of the question whose plan the search began with; kept: whether it was
+    """An answer. started_from: the position of the question whose plan the search began with; cached: whether it was
     there already."""
 
     position: int
     answer: Answer
     started_from: int | None = None
-    kept: bool = False
+    cached: bool = False
 
 
 class Answers:
-    """The answers that are there. kept: how many of them were there before."""
+    """The answers that are there. cached: how many of them were there before."""
 
-    def __init__(self, order: Order, library: Kept) -> None:
+    def __init__(self, order: Order, library: AnswerStore) -> None:
         self.order = order
         self.library = library
         self.plans: dict[int, Plan | None] = {}
-        self.kept = 0
+        self.cached = 0
 
     def __len__(self) -> int:
         return len(self.plans)
@@ -115,13 +115,13 @@ class Answers:
     def add(self, position: int, answer: Answer, before: bool = False) -> Answered:
         """An answer: questions that waited for it can be asked."""
         self.plans[position] = answer.plan
-        self.kept += before
+        self.cached += before
         self.order.answered(position, answer.plan is not None)
         return Answered(position, answer, self.order.start(position), before)
 
     def add_new(self, position: int, question: Question, answer: Answer) -> Answered:
         """An answer that was not there before: the library has it before anybody else."""
-        self.library.keep(question, self.start(position), answer)
+        self.library.store(question, self.start(position), answer)
         return self.add(position, answer)
 
     def known(self, position: int, question: Question) -> Answered | None:
@@ -134,7 +134,7 @@ def ask_all(
     order: Order,
     question: Callable[[int], Question],
     workers: Workers,
-    library: Kept,
+    library: AnswerStore,
     *,
     should_stop: Callable[[], bool] = never,
     on_course: Callable[[Course], None] = lambda _: None,
@@ -163,11 +163,11 @@ def ask_all(
                 continue
             running[position] = sent
             workers.give(position, sent, answers.start(position))
-            on_course(Course(len(answers), answers.kept, tuple(running)))
+            on_course(Course(len(answers), answers.cached, tuple(running)))
         if not running and (stopping or not len(order)):
             return
         for returned in workers.wait(WAIT_S):
             sent = running.pop(returned.position)
             if returned.answer is not None:
                 yield answers.add_new(returned.position, sent, returned.answer)
-        on_course(Course(len(answers), answers.kept, tuple(running)))
+        on_course(Course(len(answers), answers.cached, tuple(running)))

@@ -51,7 +51,7 @@ class Tasks(Protocol):
     def wait(self, seconds: float) -> Sequence[tuple[int, str]]: ...
 
 
-def ask_sheet(sheet: Sheet, tasks: Tasks, tell: Callable[[str], None]) -> None:
+def ask_sheet(sheet: Sheet, tasks: Tasks, report: Callable[[str], None]) -> None:
     """Tell an answer to every question that has none, as they come. Raises RunError where there is no room."""
     order = Order(len(sheet.questions), lambda position: sheet.before[position])
     starts = dict(sheet.known)
@@ -67,12 +67,12 @@ def ask_sheet(sheet: Sheet, tasks: Tasks, tell: Callable[[str], None]) -> None:
             running.append(position)
             tasks.give(position, *question, "" if at is None else starts[at])
         if running != before:
-            tell(course_line(running))
+            report(course_line(running))
         for position, text in tasks.wait(1.0) if running or len(order) else ():
             running.remove(position)
             starts[position] = start_of(text)
             for line in answer_lines(position, text):
-                tell(line)
+                report(line)
             order.answered(position, bool(starts[position]))
 
 
@@ -92,7 +92,7 @@ class RayTasks:
     ray: Any
     graphs: dict[str, str]
     most: int
-    _kept: dict[str, Any] = field(default_factory=dict)
+    _references: dict[str, Any] = field(default_factory=dict)
     _running: dict[Any, tuple[int, str, str, str]] = field(default_factory=dict)
     _tries: dict[int, int] = field(default_factory=dict)
     _cores: int = 0
@@ -108,11 +108,11 @@ class RayTasks:
         return len(self._running) < (min(self._cores, self.most) if self.most else self._cores)
 
     def give(self, position: int, key: str, question: str, start: str) -> None:
-        if key not in self._kept:
-            self._kept[key] = self.ray.put(self.graphs[key])
+        if key not in self._references:
+            self._references[key] = self.ray.put(self.graphs[key])
         self._tries[position] = self._tries.get(position, 0) + 1
         task = self.ray.remote(num_cpus=1, max_retries=0, max_calls=0)(serve)
-        self._running[task.remote(key, self._kept[key], question, start)] = (position, key, question, start)
+        self._running[task.remote(key, self._references[key], question, start)] = (position, key, question, start)
 
     def wait(self, seconds: float) -> Sequence[tuple[int, str]]:
         if not self._running:
@@ -152,10 +152,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--most", type=int, required=True, help="questions at a time; 0: one a core")
     parser.add_argument("--code", required=True, help="of the client")
     arguments = parser.parse_args(argv)
-    return drive(lambda: _ask(arguments.most, arguments.code), lambda failure: _print(refusal_line(failure.reason)))
+    return drive(lambda: _solve(arguments.most, arguments.code), lambda failure: _print(refusal_line(failure.reason)))
 
 
-def _ask(most: int, code: str) -> int:
+def _solve(most: int, code: str) -> int:
     if code != code_hash():
         there, here = version_words(code_hash()), version_words(code)
         raise RunError(

@@ -110,12 +110,12 @@ class Decoder:
         if tokens not in self._captured:
             captures: list[Captured] = []
 
-            def keep(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
+            def capture(small: Captured, large: Captured, training: bool) -> tuple[Captured, Captured, int]:
                 captures[:] = small, large
                 return small, large, 1
 
             name = join_example(self.model, sequence=tokens)
-            workload = load(name, training=False, dtype=self.dtype, on_call=self.on_call, divide=keep)
+            workload = load(name, training=False, dtype=self.dtype, on_call=self.on_call, divide=capture)
             self._captured[tokens] = captures[0], captures[1], workload
             if tokens > 1:
                 check_decoder(captures[0], self._at(1)[0], causal=self.causal)

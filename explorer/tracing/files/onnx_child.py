@@ -60,11 +60,11 @@ def _worked_out(model: Any, known: dict[str, Any], helper: Any, numpy_helper: An
         if value.type.tensor_type.HasField("shape") and all(dim.HasField("dim_value") for dim in dims):
             shapes[value.name] = tuple(dim.dim_value for dim in dims)
     shapes.update((tensor.name, tuple(tensor.dims)) for tensor in model.graph.initializer)
-    kept, made = [], 0
+    remaining, made = [], 0
     for node in model.graph.node:
         values = _of_node(node, shapes, known, np, numpy_helper, model)
         if values is None:
-            kept.append(node)
+            remaining.append(node)
             continue
         made += 1
         for name, value in zip(node.output, values, strict=False):
@@ -72,7 +72,7 @@ def _worked_out(model: Any, known: dict[str, Any], helper: Any, numpy_helper: An
             known[name], shapes[name] = value, value.shape
             model.graph.initializer.append(numpy_helper.from_array(value, name))
     del model.graph.node[:]
-    model.graph.node.extend(kept)
+    model.graph.node.extend(remaining)
     return made > 0
 
 

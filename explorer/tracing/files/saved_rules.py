@@ -64,14 +64,14 @@ def _gates(node: Node, values: Values) -> float:
     return 5.0 * values[node.outputs[0]].nbytes
 
 
-def _steps(kept: float) -> Callable[[Node, Values], float]:
+def _steps(saved: float) -> Callable[[Node, Values], float]:
     """A whole recurrent layer: so many rows of its width for every step, layer and direction."""
 
     def extra(node: Node, values: Values) -> float:
         given, made = (values[name] for name in (node.tensors[0][1], node.outputs[0]))
         width = made.shape[-1] / (2 if node.constants.get("bidirectional") else 1)
         rows = math.prod(given.shape[:-1]) * width * made.nbytes / max(made.numel, 1)
-        return kept * rows * len(recurrent_matrices(node, values)) / 2
+        return saved * rows * len(recurrent_matrices(node, values)) / 2
 
     return extra
 
@@ -156,15 +156,15 @@ def with_saved(captured: Captured) -> Captured:
         if all(values[output].base is not None for output in node.outputs) and not node.mutates:
             continue
         rule = _rule(node)
-        kept = [name for argument, name in node.tensors if argument in rule.inputs]
+        saved_names = [name for argument, name in node.tensors if argument in rule.inputs]
         if node.target in PARTNERS:
             operands = [name for _, name in node.tensors[:2]]
-            kept = [name for name in operands if any(values[x].requires_grad for x in _others(operands, name))]
+            saved_names = [name for name in operands if any(values[x].requires_grad for x in _others(operands, name))]
         if rule.output:
-            kept.append(node.outputs[0])
+            saved_names.append(node.outputs[0])
         if rule.rest:
-            kept += node.outputs[1:]
-        for name in kept:
+            saved_names += node.outputs[1:]
+        for name in saved_names:
             root = captured.root(name)
             if root not in settled:
                 settled.add(root)

@@ -388,11 +388,11 @@ class Choices:
         for view in self.views(name):
             if self.repeats(view, leaf):
                 return True
-            if not self._keeps(view, leaf):
+            if not self._preserves(view, leaf):
                 return False
         return self.has(self.source(name), leaf) == 1
 
-    def _keeps(self, view: int, leaf: int) -> bool:
+    def _preserves(self, view: int, leaf: int) -> bool:
         return any(leaf in self.known.dimensions.ways(loop.leaves) for loop in self.known.loops.get(view, ()))
 
     def local_shape(

@@ -205,11 +205,11 @@ def _reduction(known: Known, node: Node) -> tuple[Loop, ...]:
         listed = range(len(own))
     gone = {int(dim) % len(own) for dim in listed}
     stay = [axis for axis in range(len(own)) if axis not in gone]
-    keep = bool(node.constants.get("keepdim"))
+    keepdim = bool(node.constants.get("keepdim"))
     known.set(
-        node.outputs[0], [() if axis in gone else own[axis] for axis in range(len(own)) if keep or axis not in gone]
+        node.outputs[0], [() if axis in gone else own[axis] for axis in range(len(own)) if keepdim or axis not in gone]
     )
-    into = {axis: axis if keep else place for place, axis in enumerate(stay)}
+    into = {axis: axis if keepdim else place for place, axis in enumerate(stay)}
     return loops_of(known, node, [(own[axis], [axis], [into.get(axis)]) for axis in range(len(own))])
 
 

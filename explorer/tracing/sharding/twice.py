@@ -41,22 +41,22 @@ def loops_across(known: Known, node: Node) -> tuple[Loop, ...]:
     loops: list[Loop] = []
     for dim, (before, after) in enumerate(zip(known.value(read).shape, known.value(made).shape, strict=True)):
         own = known.of[read][dim]
-        kept = own
+        mapped = own
         if by_expert(dim) in (stated[read].placement, stated[made].placement):  # rows come in an order of their own
-            own = kept = ()
+            own = mapped = ()
         elif before == after * degree:
             pieces = _pieces(stated[made].placement)
             outside, _, inside = known.dimensions.reshape([own], [pieces, degree, after // pieces])
-            own = kept = (*outside, *inside)
+            own = mapped = (*outside, *inside)
         elif after == before * degree:
             pieces = _pieces(stated[read].placement)
             outside, inside = known.dimensions.reshape([own], [pieces, before // pieces])
-            own, kept = (*outside, *known.dimensions.new(degree), *inside), (*outside, *inside)
+            own, mapped = (*outside, *known.dimensions.new(degree), *inside), (*outside, *inside)
         elif before != after:
-            own = kept = ()
+            own = mapped = ()
         result.append(own)
-        if kept:
-            loops.append(Loop(kept, (dim,), (dim,)))
+        if mapped:
+            loops.append(Loop(mapped, (dim,), (dim,)))
     known.set(made, result)
     return tuple(loops)
 

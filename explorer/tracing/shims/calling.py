@@ -78,8 +78,8 @@ def tensors_of(value: object, dropped: set[str], depth: int = 0) -> object:
     if isinstance(value, Mapping):
         return _some({str(key): tensors_of(inner, dropped, depth + 1) for key, inner in value.items()})
     if isinstance(value, (list, tuple, set, frozenset)):
-        kept = [tensors_of(inner, dropped, depth + 1) for inner in value]
-        return tuple(inner for inner in kept if inner is not None) or None
+        inner_tensors = [tensors_of(inner, dropped, depth + 1) for inner in value]
+        return tuple(inner for inner in inner_tensors if inner is not None) or None
     if is_dataclass(value):
         named = {field.name: getattr(value, field.name, None) for field in fields(value)}
     else:
@@ -87,8 +87,8 @@ def tensors_of(value: object, dropped: set[str], depth: int = 0) -> object:
     return _some({name: tensors_of(inner, dropped, depth + 1) for name, inner in named.items()})
 
 
-def _some(kept: dict[str, Any]) -> dict[str, Any] | None:
-    return {name: inner for name, inner in kept.items() if inner is not None} or None
+def _some(by_name: dict[str, Any]) -> dict[str, Any] | None:
+    return {name: inner for name, inner in by_name.items() if inner is not None} or None
 
 
 def without_caches(module: nn.Module) -> None:

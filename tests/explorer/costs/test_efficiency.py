@@ -32,7 +32,7 @@ def test_every_source_is_of_a_device_that_there_is_and_says_where() -> None:
             assert published(work, kind) is expected
 
 
-def test_what_is_taken_is_what_was_found_but_where_it_is_said() -> None:
+def test_what_is_taken_is_what_was_measured_unless_stated() -> None:
     rates = {(work, kind): published(work, kind) for work in WorkClass for kind in DEVICES}
     fields = {where: one for where, one in rates.items() if one is not None}
     assert {where for where, one in fields.items() if not one.low <= SHARES[where[0]] <= one.high} == OUTSIDE

@@ -10,7 +10,7 @@ import explorer
 from explorer.costs import DEVICES
 from explorer.costs.curves import curves
 from explorer.costs.efficiency import WorkClass
-from explorer.costs.interval import interval, kernels, residual, told_apart
+from explorer.costs.interval import distinguishable, interval, kernels, residual
 from solvers.plan.result import Result
 from tests.explorer.tracing.models import shipped
 
@@ -68,24 +68,24 @@ def test_times_that_are_not_estimated_have_no_interval(planned: dict[str, Result
     assert result.plan is not None
     measured = replace(result.problem, costs_from="measured on 2 x toy")
     assert interval(measured, result.plan, 1.0) is None
-    assert told_apart(measured, result.plan, result.plan, 1.0, 2.0) is None
+    assert distinguishable(measured, result.plan, result.plan, 1.0, 2.0) is None
     cpus = explorer.plan(shipped("gpt-small"), devices=2, device_kind="cpu-core", planner="equal", memory="1TiB")
     assert cpus.plan is not None
     assert interval(cpus.problem, cpus.plan, 1.0) is None
 
 
-def test_plans_that_run_the_same_kernels_are_told_apart_by_any_difference(planned: dict[str, Result]) -> None:
+def test_plans_that_run_the_same_kernels_are_distinguished_by_any_difference(planned: dict[str, Result]) -> None:
     """What both do alike is off alike; what only one does is off by itself."""
     first, second = planned["equal"], planned["single"]
     problem = first.problem
     assert first.plan is not None
     assert second.plan is not None
-    assert told_apart(problem, first.plan, second.plan, first.objective_s, second.objective_s)
-    assert told_apart(problem, first.plan, first.plan, 1.0, 2.0)
-    assert not told_apart(problem, first.plan, first.plan, 1.0, 1.0)
+    assert distinguishable(problem, first.plan, second.plan, first.objective_s, second.objective_s)
+    assert distinguishable(problem, first.plan, first.plan, 1.0, 2.0)
+    assert not distinguishable(problem, first.plan, first.plan, 1.0, 1.0)
     stages = tuple(replace(stage, micro_batch_size=2 * stage.micro_batch_size) for stage in first.plan.stages)
     coarser = replace(first.plan, stages=stages)
-    assert not told_apart(problem, first.plan, coarser, 1.0, 1.01)
+    assert not distinguishable(problem, first.plan, coarser, 1.0, 1.01)
 
 
 def test_a_report_tells_between_which_times_a_plan_may_lie(
@@ -150,7 +150,7 @@ def test_a_run_beside_its_prediction_tells_it_too(planned: dict[str, Result]) ->
     assert any(compared.within.words() in figure["note"] for figure in shown["kpis"])
 
 
-def test_a_comparison_names_those_that_are_not_told_apart_from_the_best(
+def test_a_comparison_names_those_that_are_not_distinguished_from_the_best(
     planned: dict[str, Result], capsys: pytest.CaptureFixture[str]
 ) -> None:
     from explorer.cli.reports.comparison_report import comparison_list, print_comparison
@@ -166,7 +166,7 @@ def test_a_comparison_names_those_that_are_not_told_apart_from_the_best(
     coarser = replace(coarser, objective_s=1.01 * first.objective_s)
     problem = replace(first.problem, micro_batches=None)
     given = iter((coarser, first, planned["single"]))
-    done = list(compare(entries(problem, ("pipedream", "equal", "single")), ask=lambda *_, **__: next(given)))
+    done = list(compare(entries(problem, ("pipedream", "equal", "single")), solver=lambda *_, **__: next(given)))
     rows = [one.row for one in done]
     assert [row.alike for row in rows] == [(), ("pipedream",), ()]
     assert {one.row.planner: one.apart for one in ranked(rows)} == {"equal": None, "pipedream": False, "single": True}

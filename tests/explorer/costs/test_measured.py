@@ -123,7 +123,7 @@ def test_another_graph_is_refused_and_both_are_named() -> None:
         compute_table(CHAIN, damaged, Optimizer.ADAM)
 
 
-def test_the_ranks_are_the_devices_unless_others_are_asked_for() -> None:
+def test_the_ranks_are_the_devices_unless_others_are_requested() -> None:
     profile = profile_of(CHAIN)
     workload = Workload(CHAIN, "chain")
     own = make_problem(workload, Settings(profile=profile))
@@ -181,7 +181,7 @@ def test_what_runs_again_does_so_at_measured_times() -> None:
     np.testing.assert_allclose(times_s, np.array([1, 2, 3, 4, 7, 6]) * MS)
 
 
-def test_links_between_hosts_are_told_from_those_inside_one() -> None:
+def test_links_between_hosts_are_distinguished_from_those_inside_one() -> None:
     fast, slow = LinkTimes(0, 1, (1,), (1.0,), 0.0, 4e9), LinkTimes(0, 2, (1,), (1.0,), 0.5, 1e9)
     profile = profile_of(CHAIN, ranks=3, hosts=("a", "a", "b"), links=(fast, slow))
     cluster = measured_cluster(profile)

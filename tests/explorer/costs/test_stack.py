@@ -311,7 +311,7 @@ def test_what_is_read_whole_is_not_put_together() -> None:
     assert not kernels(graph, Stack.FUSED, accumulates=False).beside.any()
 
 
-def test_all_kernels_of_a_block_are_told_but_for_a_few_copies() -> None:
+def test_all_kernels_of_a_block_are_reported_but_for_a_few_copies() -> None:
     """Embedding, a block of a GPT, head and loss: as many bytes as are counted below autograd, within 5 %. What is
     left are copies into the order of a view."""
     module, tokens = GPT(GPTSize(1, 256, 4, 512, 128, 2)), torch.zeros(2, 128, dtype=torch.long)

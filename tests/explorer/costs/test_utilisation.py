@@ -55,7 +55,7 @@ def test_convolutions_in_fp32_run_at_the_rate_of_tf32() -> None:
     assert share == pytest.approx(4 * 3.5 * TERA / DEVICES[KIND].peak_flops_per_s["tf32"])
 
 
-def test_where_nothing_is_known_nothing_is_said() -> None:
+def test_where_nothing_is_known_nothing_is_stated() -> None:
     problem = problem_of("aten.linear")
     assert utilisation(problem_of("aten.gelu"), plan_on(0), 1.0) is None
     assert utilisation(problem, plan_on(0), 0.0) is None

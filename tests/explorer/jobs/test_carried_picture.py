@@ -34,7 +34,7 @@ def test_what_fits_no_more_or_is_of_another_graph_or_is_gone_is_no_picture():
     assert carried_picture(FOUR, "plan-0-0") is None
 
 
-def test_an_equal_graph_is_the_same_whichever_worker_found_the_plan():
+def test_an_equal_graph_is_the_same_whichever_worker_made_the_plan():
     assert carried_picture(chain_problem(4), held()) is not None
 
 
@@ -45,7 +45,7 @@ def test_the_answer_says_where_what_was_taken_over_is_better():
     assert with_carried_note(result, 0.9).plan is result.plan
 
 
-def test_the_same_question_has_the_same_answer_whatever_was_asked_before():
+def test_the_same_question_has_the_same_answer_whatever_came_before():
     problem = on(3)
     first = solve(problem, "auto", effort=Effort.QUICK).plan
     carried_picture(problem, held())

@@ -79,7 +79,7 @@ def test_the_default_family_is_every_planner_but_an_enumeration_that_would_not_e
     assert {entry.planner for entry in entries(chain_problem())} == known - {"brute-force"}
 
 
-def test_a_planner_that_was_asked_for_is_listed_with_its_reason():
+def test_a_planner_that_was_requested_is_listed_with_its_reason():
     done = list(compare(entries(chain_problem(), ("brute-force",))))
     assert [c.row.status for c in done] == ["UNSUPPORTED"]
     assert "placements" in done[0].row.reason
@@ -130,7 +130,7 @@ def test_a_stop_ends_the_run_at_hand_with_its_plan_and_begins_no_other(monkeypat
     assert (done[-1].row.stop_reason, done[-1].row.has_plan) == ("CANCELLED", True)
 
 
-def test_those_that_cannot_be_asked_come_first_since_they_take_no_time(monkeypatch):
+def test_those_that_cannot_run_come_first_since_they_take_no_time(monkeypatch):
     monkeypatch.setitem(PLANNERS, "endless", Endless)
     listed = entries(SMALL, ("single", "endless"), (Contiguity.NONE,))
     assert [entry.planner for entry in listed] == ["endless", "single"]

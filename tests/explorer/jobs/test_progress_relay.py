@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from explorer.jobs.progress_relay import DRAWING, LONGEST_S, REDRAW_S, Telling
+from explorer.jobs.progress_relay import DRAWING, LONGEST_S, REDRAW_S, ProgressRelay
 from solvers.plan.plan import Action, Plan, Stage
 from solvers.plan.result import Progress
 
@@ -22,30 +22,30 @@ class World:
     def __init__(self, cost=0.0):
         self.now, self.worked, self.cost = 0.0, 0.0, cost
         self.reported = []
-        self.telling = Telling(self.tell, lambda: self.now, lambda: self.worked)
+        self.relay = ProgressRelay(self.report, lambda: self.now, lambda: self.worked)
 
-    def tell(self, progress, plan, since):
+    def report(self, progress, plan, since):
         self.reported.append((progress.objective_s, plan, [step.objective_s for step in since]))
         if plan is not None:
             self.worked += self.cost
 
     def step(self, at, objective, plan, note=""):
         self.now = at
-        self.telling.step(Progress(at, objective, 0.0, note), plan)
+        self.relay.step(Progress(at, objective, 0.0, note), plan)
 
-    def beat(self, at):
+    def poll(self, at):
         self.now = at
-        self.telling.beat()
+        self.relay.poll()
 
 
-def test_steps_that_come_fast_are_told_together_and_none_is_lost():
+def test_steps_that_come_fast_are_reported_together_and_none_is_lost():
     world = World()
     for i, plan in enumerate((A, B, C)):
         world.step(0.01 * i, 9.0 - i, plan)
     assert world.reported == []
-    world.beat(REDRAW_S + 0.01)
+    world.poll(REDRAW_S + 0.01)
     assert world.reported == [(7.0, C, [9.0, 8.0])]
-    world.beat(2.0)
+    world.poll(2.0)
     assert len(world.reported) == 1
 
 
@@ -57,16 +57,16 @@ def test_a_plan_is_drawn_once_however_often_it_is_named():
     assert [plan for _, plan, _ in world.reported] == [A, None, B]
 
 
-def test_a_note_is_told_at_once_and_its_plan_when_it_is_time():
+def test_a_note_is_reported_at_once_and_its_plan_when_it_is_time():
     world = World()
     world.step(1.0, 5.0, A)
     world.step(1.1, 4.0, B, "refining")
     assert world.reported[-1] == (4.0, None, [])
-    world.beat(1.0 + REDRAW_S)
+    world.poll(1.0 + REDRAW_S)
     assert world.reported[-1][1] is B
 
 
-def test_a_first_step_without_a_plan_is_told_too():
+def test_a_first_step_without_a_plan_is_reported_too():
     world = World()
     world.step(1.0, math.inf, None)
     assert world.reported == [(math.inf, None, [])]
@@ -79,5 +79,5 @@ def test_plans_that_are_dear_to_draw_are_drawn_more_rarely_but_not_never(cost):
     rest = min(LONGEST_S, cost / DRAWING)
     world.step(1.0 + 0.9 * rest, 4.0, B)
     assert [plan for _, plan, _ in world.reported] == [A]
-    world.beat(1.0 + rest)
+    world.poll(1.0 + rest)
     assert [plan for _, plan, _ in world.reported] == [A, B]

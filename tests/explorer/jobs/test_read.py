@@ -72,7 +72,7 @@ def test_a_plan_that_breaks_a_rule_is_refused(tmp_path):
     assert read(tmp_path, json.dumps(value))["kind"] == "failed"
 
 
-def test_placements_and_clusters_are_told_apart(tmp_path):
+def test_placements_and_clusters_are_distinguished(tmp_path):
     assert read(tmp_path, '{"blocks.0": 0, "blocks.1": 1}')["what"] == "placement"
     cluster = {"devices": [{"name": "a", "kind": "A100-40GB"}, {"name": "b", "kind": "A100-40GB"}], "links": []}
     event = read(tmp_path, json.dumps(cluster))

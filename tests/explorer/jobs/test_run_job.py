@@ -84,18 +84,18 @@ def test_a_run_tells_its_phases_and_what_was_measured_and_is_kept(text):
     assert run["report"]["measured_s"] > run["report"]["predicted_s"]
     assert unpacked(run["plan"])["held"] == run["held"] == "plan-1"
     assert run["command"].endswith(f"sh {run['folder']}/run.sh")
-    (kept,) = past_runs("chain")
-    assert (kept.bundle, kept.target, kept.planner, kept.ok) == (run["bundle"], "fake", "linear-dp", True)
-    assert kept.measured_s == pytest.approx(run["report"]["measured_s"])
+    (stored,) = past_runs("chain")
+    assert (stored.bundle, stored.target, stored.planner, stored.ok) == (run["bundle"], "fake", "linear-dp", True)
+    assert stored.measured_s == pytest.approx(run["report"]["measured_s"])
     assert past_runs("another") == []
 
 
 def test_the_newest_run_is_listed_first_even_within_a_second(text):
     made = [ran(text)["bundle"] for _ in range(4)]
-    assert [kept.bundle for kept in past_runs("chain")] == made[::-1]
+    assert [stored.bundle for stored in past_runs("chain")] == made[::-1]
 
 
-def test_a_past_run_is_shown_as_it_was_told(text):
+def test_a_past_run_is_shown_as_it_was_reported(text):
     run = ran(text, verify=True)
     again = events_of(show_run_job, ShowRunRequest(run["bundle"]))[-1]["run"]
     assert again["report"] == run["report"]
@@ -114,10 +114,10 @@ def test_a_lost_rank_is_a_run_that_failed_with_its_reason_and_its_log(text):
     assert (run["status"], run["culprit"], run["report"]) == ("failed", 1, None)
     assert "signal 9" in run["reason"]
     assert run["log"][-1] == "rank 1: signal 9"
-    assert [kept.word for kept in past_runs("chain")] == ["failed"]
+    assert [stored.word for stored in past_runs("chain")] == ["failed"]
 
 
-def test_a_target_out_of_reach_is_named_but_its_address_is_not_told(text):
+def test_a_target_out_of_reach_is_named_but_not_its_address(text):
     run = ran(text, "gone")
     assert run["status"] == "failed"
     assert ADDRESS not in str({key: run[key] for key in ("reason", "log", "notes")})
@@ -157,10 +157,10 @@ class Held:
     """A backend whose runs end when the test ends them."""
 
     def __init__(self):
-        self.tell, self.cancelled = None, []
+        self.report, self.cancelled = None, []
 
     def start(self, request, on_event, visitor=""):
-        self.tell = on_event
+        self.report = on_event
         return "run-1"
 
     def cancel(self, job):
@@ -173,13 +173,13 @@ def test_a_server_has_one_run_at_a_time_and_every_page_sees_it():
     runs.begin(RunPlanRequest("plan-1", b"", "fake"), "the plan of auto")
     with pytest.raises(InvalidProblem, match="one run at a time: the plan of auto is still running on fake"):
         runs.begin(RunPlanRequest("plan-2", b"", "fake"), "another")
-    backend.tell({"kind": "running", "phase": "measuring", "done": 1, "of": 5, "lines": ["a"]})
+    backend.report({"kind": "running", "phase": "measuring", "done": 1, "of": 5, "lines": ["a"]})
     assert (runs.going.phase, runs.going.done, list(runs.going.lines)) == ("measuring", 1, ["a"])
     runs.cancel()
     runs.cancel()
     assert backend.cancelled == ["run-1"]
     forget[1]()
-    backend.tell({"kind": "failed", "message": "over"})
+    backend.report({"kind": "failed", "message": "over"})
     assert runs.going is None
     assert [event["kind"] for event in seen[0]] == ["running", "running", "running", "failed"]
     assert len(seen[1]) == 3
@@ -187,10 +187,10 @@ def test_a_server_has_one_run_at_a_time_and_every_page_sees_it():
 
 
 def test_a_worker_of_runs_lets_what_runs_end_when_the_server_does():
-    (source, ours), null = os.pipe(), os.open(os.devnull, os.O_WRONLY)
+    (source, own), null = os.pipe(), os.open(os.devnull, os.O_WRONLY)
     spec = replace(process_spec(RUNNING), end_s=3600.0)
     channel = Channel(os.fdopen(source, "rb"), os.fdopen(null, "wb"), spec)
-    os.close(ours)  # the server is gone
+    os.close(own)  # the server is gone
     assert channel.next(20) is None
     assert channel.should_stop("job1")()
 

@@ -14,7 +14,7 @@ from tests.explorer.measured.measured_instances import two_devices
 from tests.explorer.measured.measured_runs import run_of
 
 
-def test_a_line_through_latency_and_bandwidth_is_found():
+def test_a_line_through_latency_and_bandwidth_is_detected():
     link = Link(0, 1, 100.0, 0.5)
     seen = [Observed(1, n, 2.0 + n / 10) for n in (10, 20, 40, 80)]
     fit, how = fitted(link, seen)
@@ -51,7 +51,7 @@ def test_time_that_falls_with_the_bytes_is_no_line():
     assert fitted(Link(0, 1, 1.0), [Observed(1, n, 100 / n) for n in (10, 20, 40, 80)])[1] == "ratio"
 
 
-def test_messages_of_another_dtype_make_the_link_slower_and_are_told():
+def test_messages_of_another_dtype_make_the_link_slower_and_are_reported():
     """Every message carried twice its bytes in the planned time: to the plan's bytes the link is as planned."""
     given, plan = two_devices()
     run = run_of(given, plan)

@@ -22,7 +22,7 @@ from tests.explorer.measured.measured_runs import run_of, slowed
 from tests.instances import GPU, problem, training_graph
 
 
-def test_a_run_of_other_hardware_is_told():
+def test_a_run_of_other_hardware_is_reported():
     given, plan = two_devices(costs_from="roofline estimate, H100-80GB, fp32")
     cluster = replace(given.cluster, devices=tuple(replace(d, kind="H100-80GB") for d in given.cluster.devices))
     given = replace(given, cluster=cluster, compute=ComputeTable((1,), {"H100-80GB": given.compute.seconds[GPU]}))
@@ -48,7 +48,7 @@ def test_a_run_of_other_hardware_is_told():
         ("gpu", "NVIDIA L4", "given", True),
     ],
 )  # fmt: skip
-def test_hardware_is_told_apart_by_name(kind, ran, costs_from, same):
+def test_hardware_is_distinguished_by_name(kind, ran, costs_from, same):
     assert same_hardware(kind, ran, costs_from, "gloo") is same
 
 
@@ -63,7 +63,7 @@ def test_noise_has_a_word(noise, word):
     assert any("was noisy" in note for note in compared.notes) is (word == "noisy")
 
 
-def test_gradients_that_the_plan_has_apart_and_the_run_in_one_piece_are_told():
+def test_gradients_that_the_plan_has_apart_and_the_run_in_one_piece_are_reported():
     given, plan = one_operator([1, 2, 4, 1], 2)
     shown = compare_run(given, plan, outcome("0F0 1 0F1 1 0B0 6 0B1 6 0U 1")).notes
     assert any("in one piece" in note for note in shown)

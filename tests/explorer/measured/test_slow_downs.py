@@ -32,12 +32,12 @@ def slow_downs(
 ) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]]:
     """A factor for every stage, kind of action and device, and for every link."""
     rng = random.Random(seed)
-    apart = any(action.kind == "I" for actions in plan.order for action in actions)
+    distance = any(action.kind == "I" for actions in plan.order for action in actions)
     compute = {}
     for stage in plan.stages:
         for device in stage.devices:
             factor = {phase: rng.uniform(0.5, 3.0) for phase in Phase}
-            if not apart:
+            if not distance:
                 factor[Phase.BACKWARD_WEIGHT] = factor[Phase.BACKWARD_INPUT]
             for o in stage.operators:
                 compute[device, o] = factor[given.graph.operators[o].phase]
@@ -45,7 +45,7 @@ def slow_downs(
     return compute, links
 
 
-def assert_found_again(given: Problem, plan: Plan, seed: int, **run: object) -> None:
+def assert_recovered(given: Problem, plan: Plan, seed: int, **run: object) -> None:
     """The slow-downs drawn from ``seed`` come back, and nothing is left for the schedule model."""
     compute, links = slow_downs(given, plan, seed)
     slow = slowed(given, compute, links)
@@ -83,18 +83,18 @@ def pipelined(seed: int, **options: object) -> tuple[Problem, Plan] | None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_slow_downs_of_a_pipeline_are_found_again(seed):
+def test_slow_downs_of_a_pipeline_are_recovered(seed):
     """DAGs of stages, several on a device, with gradients of inputs and parameters in one piece."""
     drawn = pipelined(seed)
     if drawn is not None:
-        assert_found_again(*drawn, seed)
+        assert_recovered(*drawn, seed)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_slow_downs_of_a_zero_bubble_pipeline_are_found_again(seed):
+def test_slow_downs_of_a_zero_bubble_pipeline_are_recovered(seed):
     drawn = pipelined(seed, pipeline=Pipeline.ZERO_BUBBLE)
     if drawn is not None:
-        assert_found_again(*drawn, seed)
+        assert_recovered(*drawn, seed)
 
 
 def replicated(seed: int) -> tuple[Problem, Plan] | None:
@@ -111,7 +111,7 @@ def replicated(seed: int) -> tuple[Problem, Plan] | None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_slow_downs_of_replicas_are_found_again(seed):
+def test_slow_downs_of_replicas_are_recovered(seed):
     """All links are off by one factor here: an all-reduce ends when its slowest link is done, and shows no more."""
     drawn = replicated(seed)
     if drawn is None:
@@ -198,7 +198,7 @@ def one_pass(seed: int, training: bool) -> tuple[Problem, Plan, list[list[int]],
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_slow_downs_of_single_operators_are_found_again(seed, training):
+def test_slow_downs_of_single_operators_are_recovered(seed, training):
     """A factor for each device and phase: the segments' neighbours are joined, and stages taken apart."""
     drawn = one_pass(seed, training)
     if drawn is None:

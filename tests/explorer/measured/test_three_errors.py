@@ -64,7 +64,7 @@ def test_a_run_is_predicted_with_the_engines_own_time_where_it_was_measured():
     assert shown.ratio == pytest.approx(1.0)
 
 
-def test_segments_operators_and_links_are_told_with_their_ratios():
+def test_segments_operators_and_links_are_reported_with_their_ratios():
     given, plan = two_devices()
     slow = slowed(given, {(1, 1): 2.0, (1, 3): 3.0}, {(0, 1): 3.0})
     compared = compare_run(given, plan, run_of(slow, plan))

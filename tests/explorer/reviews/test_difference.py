@@ -155,10 +155,10 @@ def test_a_difference_says_whether_estimates_tell_it() -> None:
     count = sum(o.forward_of is None for o in problem.graph.operators)
     even, lopsided = (placed_at(problem, [int(i >= cut) for i in range(count)], 4) for cut in (count // 2, 1))
     distinct = difference((problem, even), (problem, lopsided))
-    assert distinct.told_apart is True
+    assert distinct.distinguishable is True
     assert "estimates" not in shown.verdict_words(distinct)
     assert "less than the estimates" in shown.verdict_words(replace(distinct, told_apart=False))
-    assert difference((problem, even), (problem, even)).told_apart is False
+    assert difference((problem, even), (problem, even)).distinguishable is False
 
 
 def planned(model: str, **question: object) -> tuple[Problem, Plan]:

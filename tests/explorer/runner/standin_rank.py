@@ -20,7 +20,7 @@ LAST = 600.0
 """Longer than any test."""
 
 
-def say(line: str) -> None:
+def report(line: str) -> None:
     sys.stdout.write(line)
     sys.stdout.flush()
 
@@ -43,10 +43,10 @@ def is_alive(process: int) -> bool:
 
 def finish() -> None:
     if RANK == 0:
-        say('@progress {"phase": "tracing", "done": 0, "of": 0}\n')
-        say(f"threads {os.environ['OMP_NUM_THREADS']}\n")
-        say('a line left open @progress {"phase": "measuring", "done": 1, "of": 2}\n')
-        say('@progress {"phase": "measuring", "done": -1, "of": 2}\n')
+        report('@progress {"phase": "tracing", "done": 0, "of": 0}\n')
+        report(f"threads {os.environ['OMP_NUM_THREADS']}\n")
+        report('a line left open @progress {"phase": "measuring", "done": 1, "of": 2}\n')
+        report('@progress {"phase": "measuring", "done": -1, "of": 2}\n')
         write_outcome(FOLDER / "result.json", Outcome(RunStatus.DONE, iterations_s=(0.5, 0.25)))
 
 
@@ -104,7 +104,7 @@ def refuse() -> None:
 def lost_in_thought() -> None:
     """Rank 1 fails, and does not know where."""
     if RANK == 0:
-        say('@progress {"phase": "measuring", "done": 3, "of": 10}\n')
+        report('@progress {"phase": "measuring", "done": 3, "of": 10}\n')
         (FOLDER / "said").touch()
     else:
         while not (FOLDER / "said").exists():
@@ -133,7 +133,7 @@ def killed() -> None:
 
 def crash() -> None:
     if RANK == 1:
-        say("Fatal Python error: something\n")
+        report("Fatal Python error: something\n")
         os._exit(3)
     time.sleep(LAST)
 
@@ -141,7 +141,7 @@ def crash() -> None:
 def mumble() -> None:
     """The launcher is ended before it can say anything."""
     if RANK == 0:
-        say("\x1b[31mfatal: no room\x1b[0m\n \n")
+        report("\x1b[31mfatal: no room\x1b[0m\n \n")
         os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(LAST)
 
@@ -156,7 +156,7 @@ def hang() -> None:
         (FOLDER / "part-child").rename(FOLDER / "pid-child")
         while not (FOLDER / "pid-1").exists():
             time.sleep(0.02)
-        say('@progress {"phase": "measuring", "done": 3, "of": 10}\n')
+        report('@progress {"phase": "measuring", "done": 3, "of": 10}\n')
     time.sleep(LAST)
 
 

@@ -12,7 +12,7 @@ import pytest
 import explorer
 from explorer.question.models.example import of_degree, searches_degrees
 from explorer.question.settings import Settings
-from explorer.sweeps.degrees import DegreesFound, degrees_to_try, search_degrees
+from explorer.sweeps.degrees import DegreesResult, degrees_to_try, search_degrees
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.plan.result import Status
@@ -42,14 +42,14 @@ def traced(seconds: dict[int, float], saved: float = 0.0) -> dict[int, Workload]
     return workloads
 
 
-def search(models: dict[int, Workload], devices: Cluster, **settings: object) -> DegreesFound:
+def search(models: dict[int, Workload], devices: Cluster, **settings: object) -> DegreesResult:
     def at(degree: int) -> Workload:
         if degree not in models:
             raise InvalidProblem(f"7 heads cannot be divided over {degree} devices")
         return models[degree]
 
     options = Settings(cluster=devices, mini_batch=8, **settings)  # type: ignore[arg-type]
-    return search_degrees(at, options, devices, EqualSplit(), terms={}, ask=solve)
+    return search_degrees(at, options, devices, EqualSplit(), terms={}, solver=solve)
 
 
 def test_degrees_divide_every_node() -> None:
@@ -116,7 +116,7 @@ def test_a_name_may_leave_the_degree_open() -> None:
     assert of_degree("gpt,batch=8,tensor-parallel=4,sequence-parallel=0", 1) == "gpt,batch=8"
 
 
-def test_auto_is_the_best_of_the_degrees_asked_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_auto_is_the_best_of_the_degrees_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "plan.json"
     question = ("gpt-small", "--devices", 4, "--planner", "equal", "--replicate", 0, "--json", "--no-library")
     ran = Command(capsys)("plan", *question, "--tensor-parallel", "auto", "-o", place)

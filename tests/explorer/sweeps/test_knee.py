@@ -36,8 +36,8 @@ def test_a_pipeline_is_a_value_of_a_point_and_plans_of_others_are_the_last_to_be
     question = points(Axes(memory_bytes=(8e9, 16e9), pipeline=(Pipeline.ZB_V, Pipeline.V_MIN)))
     assert [point.words() for point in question[:2]] == ["7.45 GiB, zb-v", "7.45 GiB, v-min"]
     assert question[3].settings(Settings()).pipeline is Pipeline.V_MIN
-    assert question[3].apart(question[1]) < question[3].apart(question[2])
-    assert Point(2).apart(Point(4)) == 1
+    assert question[3].distance(question[1]) < question[3].distance(question[2])
+    assert Point(2).distance(Point(4)) == 1
 
 
 def test_a_sweep_over_caps_and_pipelines_is_a_line_each() -> None:

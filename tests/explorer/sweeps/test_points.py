@@ -26,7 +26,7 @@ def test_one_at_a_time_around_the_first_values() -> None:
     assert listed == (Point(4, 8, 1e9), Point(1, 8, 1e9), Point(4, 16, 1e9))
 
 
-def test_a_value_given_twice_is_asked_once() -> None:
+def test_a_value_given_twice_is_solved_once() -> None:
     assert points(Axes(devices=(2, 2, 1))) == (Point(2), Point(1))
 
 
@@ -38,7 +38,7 @@ def test_a_point_changes_what_it_sets_and_nothing_else() -> None:
     assert Point().settings(base) == base
 
 
-def test_points_are_told_in_words() -> None:
+def test_points_are_reported_in_words() -> None:
     assert Point(1, 4, 25e9, 16 * GIB).words() == "1 device, 4 micro-batches, 25 GB/s, 16 GiB"
     assert Point(2).words() == "2 devices"
 

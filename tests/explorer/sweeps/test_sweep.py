@@ -35,7 +35,7 @@ class Remembering:
         return solve(problem, "equal")
 
 
-def test_a_row_for_every_point_also_where_nothing_fits_or_can_be_asked() -> None:
+def test_a_row_for_every_point_also_where_nothing_fits_or_can_be_solved() -> None:
     rows = swept((Point(2), Point(2, memory_bytes=MIB), Point(2, micro_batches=3)))
     assert [row.status for row in rows] == ["FEASIBLE", "INFEASIBLE", INVALID]
     assert rows[0].plan is not None
@@ -49,32 +49,32 @@ def test_a_row_for_every_point_also_where_nothing_fits_or_can_be_asked() -> None
 
 
 def test_auto_begins_with_the_nearest_plan_before() -> None:
-    ask = Remembering()
+    solver = Remembering()
     question = points(Axes(devices=(1, 2), memory_bytes=(8e9, 16e9)))
-    rows = swept(question, "auto", ask=ask)
+    rows = swept(question, "auto", solver=solver)
     # 2 devices of 8 GB: nearest is 1 device of 8 GB, not the latest; then the same devices
     assert [row.started_from for row in rows] == [None, 0, 0, 2]
-    assert ask.starts == [None, rows[0].plan, rows[0].plan, rows[2].plan]
+    assert solver.starts == [None, rows[0].plan, rows[0].plan, rows[2].plan]
 
 
 def test_other_planners_and_fresh_sweeps_begin_with_nothing() -> None:
     for planner, fresh in (("equal", False), ("auto", True)):
-        ask = Remembering()
-        rows = swept((Point(1), Point(2)), planner, fresh=fresh, ask=ask)
-        assert ask.starts == [None, None]
+        solver = Remembering()
+        rows = swept((Point(1), Point(2)), planner, fresh=fresh, solver=solver)
+        assert solver.starts == [None, None]
         assert [row.started_from for row in rows] == [None, None]
 
 
 def test_a_row_without_a_plan_starts_nobody() -> None:
-    ask = Remembering()
-    rows = swept((Point(2, memory_bytes=MIB), Point(2)), "auto", ask=ask)
+    solver = Remembering()
+    rows = swept((Point(2, memory_bytes=MIB), Point(2)), "auto", solver=solver)
     assert rows[0].plan is None
     assert rows[1].started_from is None
 
 
 def test_a_stop_keeps_the_rows_that_are_there() -> None:
-    ask = Remembering()
-    rows = swept((Point(1), Point(2), Point(4)), ask=ask, should_stop=lambda: len(ask.starts) == 2)
+    solver = Remembering()
+    rows = swept((Point(1), Point(2), Point(4)), solver=solver, should_stop=lambda: len(solver.starts) == 2)
     assert [row.point for row in rows] == [Point(1), Point(2)]
 
 
@@ -84,11 +84,11 @@ def test_a_planner_that_breaks_a_rule_costs_its_row_only() -> None:
             raise InvalidPlan("a rule")
         return solve(problem, "equal")
 
-    rows = swept((Point(1), Point(2)), ask=broken)
+    rows = swept((Point(1), Point(2)), solver=broken)
     assert [(row.status, row.reason) for row in rows] == [("FAILED", "a rule"), ("FEASIBLE", "")]
 
 
-def test_faster_links_are_asked_for() -> None:
+def test_faster_links_are_requested() -> None:
     rows = swept(points(Axes(devices=(4,), bandwidth_bytes_per_s=(1e9, 100e9))))
     times = [row.metrics.iteration_s for row in rows if row.metrics is not None]
     assert times[0] > times[1]

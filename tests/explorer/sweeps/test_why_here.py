@@ -162,7 +162,7 @@ def test_what_is_kept_together_comes_along():
     assert company(problem, [23]) == next(frozenset(g) for g in together(problem.graph) if 23 in g)
 
 
-def test_it_stops_when_asked_to():
+def test_it_stops_when_requested_to():
     problem = chain_problem()
     assert list(moves(problem, even_plan(problem), [23], should_stop=lambda: True)) == []
 

@@ -36,7 +36,7 @@ def _register() -> None:
         torch.library.register_fake(
             f"{NAME}_backward", lambda input, weight, *_: (torch.empty_like(input), torch.empty_like(weight))
         )
-        torch.library.register_autograd(NAME, _backward, setup_context=_keep)
+        torch.library.register_autograd(NAME, _backward, setup_context=_store)
 
 
 def _parts(rows: Tensor, ends: Tensor) -> tuple[Tensor, ...]:
@@ -53,7 +53,7 @@ def _gradients(input: Tensor, weight: Tensor, offs: Tensor, grad_output: Tensor)
     return back, torch.stack([part.T @ of for part, of in zip(_parts(input, offs), made, strict=True)])
 
 
-def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+def _store(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs)
 
 

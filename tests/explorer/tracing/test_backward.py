@@ -40,12 +40,12 @@ def test_every_owner_of_parameters_has_one_update_and_receives_its_gradient(name
     assert sorted(updates) == owners
     for owner, update in updates.items():
         received = [graph.tensors[t] for t in graph.inputs[update]]
-        mine = [t for t in received if graph.operators[t.producer].forward_of == owner]
+        own = [t for t in received if graph.operators[t.producer].forward_of == owner]
         # DLRM's bags have sparse gradients: the rows of the samples.
         sparse = graph.operators[owner].op_type == "aten.embedding_bag"
-        assert sum(t.nbytes.fixed for t in mine) == (0 if sparse else graph.operators[owner].param_bytes)
+        assert sum(t.nbytes.fixed for t in own) == (0 if sparse else graph.operators[owner].param_bytes)
         gradients = [t for t in received if graph.operators[t.producer].phase is Phase.BACKWARD_WEIGHT]
-        assert any(t in gradients for t in mine)
+        assert any(t in gradients for t in own)
         assert all(t.nbytes.at(1) > 0 for t in gradients)
 
 

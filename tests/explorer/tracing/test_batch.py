@@ -83,7 +83,7 @@ class SequenceFirst(nn.Module):
         return self.layer(x)[0].sum()
 
 
-def test_a_layer_that_takes_the_sequence_first_is_told_and_the_batch_may_be_the_second_dimension() -> None:
+def test_a_layer_that_takes_the_sequence_first_is_reported_and_the_batch_may_be_the_second_dimension() -> None:
     x = torch.randn(6, 2, WIDTH)
     taken = trace_module(SequenceFirst(), (x,), name="tiny")
     assert taken.graph.samples == 6

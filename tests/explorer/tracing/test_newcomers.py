@@ -209,6 +209,6 @@ class Routed(nn.Module):
         return self.expert(x[torch.where(x[:, 0] > 0)[0]]).sum()
 
 
-def test_a_routing_whose_sizes_depend_on_values_is_told_what_to_do() -> None:
+def test_a_routing_whose_sizes_depend_on_values_gets_a_remedy() -> None:
     with pytest.raises(TraceError, match="give each result a fixed size"):
         trace(Routed())

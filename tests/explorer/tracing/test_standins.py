@@ -24,7 +24,7 @@ def dtypes(workload: Workload, op_type: str) -> set[str]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_autocast_of_a_gpu_casts_and_is_told(dtype: torch.dtype) -> None:
+def test_autocast_of_a_gpu_casts_and_is_reported(dtype: torch.dtype) -> None:
     class Cast(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -39,7 +39,7 @@ def test_autocast_of_a_gpu_casts_and_is_told(dtype: torch.dtype) -> None:
     assert any("autocast for cuda" in note for note in workload.notes)
 
 
-def test_autocast_that_is_off_is_not_told() -> None:
+def test_autocast_that_is_off_is_not_reported() -> None:
     def off(h: Tensor) -> Tensor:
         with torch.autocast("cuda", enabled=False):
             return h.relu()

@@ -34,7 +34,7 @@ class Adapted(nn.Module):
 FROZEN, TRAINED = 2 * 16 * 16 * 4.0, 2 * 2 * 16 * 2 * 4.0
 
 
-def test_frozen_parameters_are_told_apart_and_have_neither_gradient_nor_update() -> None:
+def test_frozen_parameters_are_distinguished_and_have_neither_gradient_nor_update() -> None:
     workload = trace_module(Adapted(), (torch.zeros(4, 16),), name="adapted")
     operators = workload.graph.operators
     assert sum(o.param_bytes for o in operators) == FROZEN + TRAINED
@@ -45,7 +45,7 @@ def test_frozen_parameters_are_told_apart_and_have_neither_gradient_nor_update()
     assert any("2 parameters are frozen (2,048 of 2,560 bytes)" in note for note in workload.notes)
 
 
-def test_in_inference_nothing_is_said_to_be_frozen() -> None:
+def test_in_inference_nothing_is_frozen() -> None:
     workload = trace_module(Adapted(), (torch.zeros(4, 16),), name="adapted", training=False)
     assert not any(o.frozen_bytes for o in workload.graph.operators)
 
@@ -70,7 +70,7 @@ class Shapes(nn.Module):
         return self.frozen(self.trained(x)).square().mean()
 
 
-def test_what_adafactor_saves_is_told_of_trained_matrices_alone() -> None:
+def test_what_adafactor_saves_is_counted_of_trained_matrices_alone() -> None:
     """8 sums of rows and 16 of columns in place of 128 squares; PyTorch's own keeps as many."""
     graph = trace_module(Shapes(), (torch.zeros(4, 16),), name="shapes").graph
     assert sum(o.factorable_bytes for o in graph.operators) == 4 * (128 - 8 - 16)

@@ -21,17 +21,17 @@ WIDEST = 256
 @dataclass(frozen=True)
 class Block:
     """How a block is attended to. scale: of scores. causal: whether a query sees no keys that come after its own place.
-    mask: is added to scores, or says which count. kept: by what entries of the softmax are multiplied, 0 where they
+    mask: is added to scores, or says which count. dropout: by what entries of the softmax are multiplied, 0 where they
     are dropped."""
 
     scale: float
     causal: bool = False
     mask: Tensor | None = None
-    kept: Tensor | None = None
+    dropout: Tensor | None = None
 
     def has_kernel(self, query: Tensor, value: Tensor) -> bool:
         """Whether torch has one for such tensors here."""
-        if self.mask is not None or self.kept is not None or query.shape[-1] != value.shape[-1]:
+        if self.mask is not None or self.dropout is not None or query.shape[-1] != value.shape[-1]:
             return False
         if query.device.type == "cpu":
             return True
@@ -44,7 +44,7 @@ def attended(query: Tensor, key: Tensor, value: Tensor, block: Block) -> tuple[T
     if not block.has_kernel(query, value):
         scores = _scores(query, key, block)
         total = scores.logsumexp(-1)
-        return _weights(scores, total, block.kept).to(value.dtype) @ value, total
+        return _weights(scores, total, block.dropout).to(value.dtype) @ value, total
     if query.device.type == "cpu":
         result, total = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, 0.0, block.causal, scale=block.scale
@@ -96,10 +96,10 @@ def _scores(query: Tensor, key: Tensor, block: Block) -> Tensor:
     return scores + block.mask
 
 
-def _weights(scores: Tensor, total: Tensor, kept: Tensor | None) -> Tensor:
+def _weights(scores: Tensor, total: Tensor, dropout: Tensor | None) -> Tensor:
     """Of the keys of a block; nothing of those of a query that sees no key at all."""
     weights = (scores - total.unsqueeze(-1)).exp().nan_to_num(0.0)
-    return weights if kept is None else weights * kept
+    return weights if dropout is None else weights * dropout
 
 
 def _gradients(
@@ -108,11 +108,11 @@ def _gradients(
     query, key, value = given
     wide = _wide(query.dtype)
     weights = _weights(_scores(query, key, block), total, None)
-    kept = weights if block.kept is None else weights * block.kept
-    of_value = kept.to(gradient.dtype).mT @ gradient
+    dropout = weights if block.dropout is None else weights * block.dropout
+    of_value = dropout.to(gradient.dtype).mT @ gradient
     of_weights = (gradient @ value.mT).to(wide)
-    if block.kept is not None:
-        of_weights = of_weights * block.kept
+    if block.dropout is not None:
+        of_weights = of_weights * block.dropout
     mean = (gradient.to(wide) * result.to(wide)).sum(-1, keepdim=True)
     of_scores = (weights * (of_weights - mean) * block.scale).to(query.dtype)
     return of_scores @ key, of_scores.mT @ query, of_value

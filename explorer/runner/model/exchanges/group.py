@@ -68,16 +68,16 @@ class Members:
 
     def gather(self, share: Tensor, along: Along) -> Tensor:
         """The whole of what every member has a share of."""
-        began, mine = self.now(), share.contiguous()
-        parts = mine.new_empty(self.members * mine.numel())
+        began, own = self.now(), share.contiguous()
+        parts = own.new_empty(self.members * own.numel())
         if self.group is None:
-            parts = mine.view(-1).repeat(self.members)
+            parts = own.view(-1).repeat(self.members)
         else:
-            dist.all_gather_into_tensor(parts, mine.view(-1), group=self.group)
-        self.note("all_gather", (self.members - 1) * _bytes(mine), began)
+            dist.all_gather_into_tensor(parts, own.view(-1), group=self.group)
+        self.note("all_gather", (self.members - 1) * _bytes(own), began)
         if along == Along(0):  # as they lie
-            return parts.view(self.members * mine.shape[0], *mine.shape[1:])
-        return joined(parts.view(self.members, *mine.shape).unbind(), along)
+            return parts.view(self.members * own.shape[0], *own.shape[1:])
+        return joined(parts.view(self.members, *own.shape).unbind(), along)
 
     def scatter_sum(self, part: Tensor, along: Along) -> Tensor:
         """A share of the sum of all members' parts."""
@@ -86,11 +86,11 @@ class Members:
             parts = part.contiguous().view(self.members, -1, *part.shape[1:])
         else:
             parts = torch.stack([share_of(part, along, self.members, m) for m in range(self.members)])
-        mine = parts[0].clone() if self.group is None else torch.empty_like(parts[0])
+        own = parts[0].clone() if self.group is None else torch.empty_like(parts[0])
         if self.group is not None:
-            dist.reduce_scatter_tensor(mine.view(-1), parts.view(-1), group=self.group)
-        self.note("reduce_scatter", (self.members - 1) * _bytes(mine), began)
-        return mine
+            dist.reduce_scatter_tensor(own.view(-1), parts.view(-1), group=self.group)
+        self.note("reduce_scatter", (self.members - 1) * _bytes(own), began)
+        return own
 
     def redistribute(self, share: Tensor, before: Along, after: Along) -> Tensor:
         """From a share along one dimension to the share along another. before, after: of the whole tensor; where one is
@@ -227,22 +227,22 @@ def share_of(whole: Tensor, along: Along, members: int, member: int) -> Tensor:
     if halves:
         chunks = whole.reshape(*shape[:dim], pieces, 2 * members, each // 2, *shape[dim + 1 :])
         first, second = (chunks.narrow(dim + 1, at, 1) for at in (member, 2 * members - 1 - member))
-        apart = torch.cat([first, second], dim + 1)
+        own = torch.cat([first, second], dim + 1)
     else:
         every = whole.reshape(*shape[:dim], pieces, members * each, *shape[dim + 1 :])
-        apart = every.narrow(dim + 1, member * each, each)
-    return apart.reshape(*shape[:dim], pieces * each, *shape[dim + 1 :])
+        own = every.narrow(dim + 1, member * each, each)
+    return own.reshape(*shape[:dim], pieces * each, *shape[dim + 1 :])
 
 
 def joined(shares: Sequence[Tensor], along: Along) -> Tensor:
     """The whole from all members' shares, in their order."""
     (dim, pieces, halves), shape = along, shares[0].shape
     each = shape[dim] // pieces
-    apart = [share.reshape(*shape[:dim], pieces, each, *shape[dim + 1 :]) for share in shares]
+    separate = [share.reshape(*shape[:dim], pieces, each, *shape[dim + 1 :]) for share in shares]
     if halves:
-        cut = [torch.split(share, each // 2, dim + 1) for share in apart]
-        apart = [first for first, _ in cut] + [second for _, second in reversed(cut)]
-    return torch.cat(apart, dim + 1).reshape(*shape[:dim], len(shares) * shape[dim], *shape[dim + 1 :])
+        cut = [torch.split(share, each // 2, dim + 1) for share in separate]
+        separate = [first for first, _ in cut] + [second for _, second in reversed(cut)]
+    return torch.cat(separate, dim + 1).reshape(*shape[:dim], len(shares) * shape[dim], *shape[dim + 1 :])
 
 
 def exchange(tensor: Tensor, before: str, after: str, axis: int = 0) -> Tensor:

@@ -86,21 +86,21 @@ class Turns:
 
     def seen(self, owner: int, tokens: int) -> Seen | None:
         """None: nothing."""
-        mine, half = self.members.member, tokens // 2
-        if not self.causal or owner == mine:
+        own, half = self.members.member, tokens // 2
+        if not self.causal or owner == own:
             return Seen(ALL, ALL, self.causal)
         if self.dealt.mirrored:
-            return Seen(ALL, slice(half)) if owner < mine else Seen(slice(half, None), ALL)
-        return Seen(ALL, ALL) if owner < mine else None
+            return Seen(ALL, slice(half)) if owner < own else Seen(slice(half, None), ALL)
+        return Seen(ALL, ALL) if owner < own else None
 
     def block(self, owner: int, seen: Seen, query: Tensor, tokens: int, mask: Tensor | None) -> Block:
         """query: all of this member's; tokens: of each member; mask: as `attention` takes it."""
-        kept = None
+        dropout = None
         if self.dropped:
             draw = torch.Generator(query.device).manual_seed(self.seed ^ owner)
             random = torch.rand(*query.shape[:3], tokens, generator=draw, device=query.device)
-            kept = ((random >= self.dropped) / (1 - self.dropped))[..., seen.rows, seen.keys]
-        return Block(self.scale, seen.causal, self._part(mask, owner, query.shape[-2]), kept)
+            dropout = ((random >= self.dropped) / (1 - self.dropped))[..., seen.rows, seen.keys]
+        return Block(self.scale, seen.causal, self._part(mask, owner, query.shape[-2]), dropout)
 
     def _part(self, mask: Tensor | None, owner: int, tokens: int) -> Tensor | None:
         """A mask's rows of this member and columns of another."""
@@ -152,7 +152,7 @@ class _Attention(torch.autograd.Function):
                 of_block = result[..., seen.rows, :], total[..., seen.rows]
                 of_rows, *own = gradients(given[0][..., seen.rows, :], (rows, keys, values), *of_block, block)
                 of_query[..., seen.rows, :] += of_rows
-                own = [_into(one, mine, seen.keys) for one, mine in zip(there, own, strict=True)]
+                own = [_into(one, gradient, seen.keys) for one, gradient in zip(there, own, strict=True)]
             if back is not None:
                 back.add(turn, own)
             passing.end(turn)
@@ -195,14 +195,14 @@ class Returning:
     def add(self, turn: int, own: Sequence[Tensor]) -> None:
         """own: what this member has of the block of a turn; () for nothing."""
         if turn == 0:
-            self.mine = _packed(own)
+            self.own_gradients = _packed(own)
             return
         before = torch.zeros_like(self.passing.here) if turn == 1 else self.arrived()
         self.arrived = self.members.pass_on((before + _packed(own)).to(before.dtype) if own else before)
 
     def home(self, given: tuple[Tensor, Tensor]) -> list[Tensor]:
         """Gradients of ``given``, this member's keys and values: of heads that are copies the first has all of it."""
-        total = self.mine + self.arrived() if self.members.members > 1 else self.mine
+        total = self.own_gradients + self.arrived() if self.members.members > 1 else self.own_gradients
         gradients = []
         for one, gradient in zip(given, self.passing.unpacked(total), strict=True):
             whole = torch.zeros_like(one)

@@ -41,13 +41,13 @@ class Numbers(NamedTuple):
 def counted(experts: Tensor, number: int, everywhere: bool, axis: int = 0) -> Tensor:
     """How many rows each of so many experts has at each member, [members, experts], on the CPU. experts: of each of
     this member's rows; everywhere: whether all members have all rows, which then count as those of one."""
-    mine = torch.bincount(experts.reshape(-1), minlength=number)
+    own = torch.bincount(experts.reshape(-1), minlength=number)
     members = here(axis)
     if everywhere or members.group is None:
-        return mine.cpu().repeat(1 if everywhere else members.members, 1)
+        return own.cpu().repeat(1 if everywhere else members.members, 1)
     members.counts += 1
-    counts = mine.new_empty(members.members * number)
-    dist.all_gather_into_tensor(counts, mine, group=members.group)
+    counts = own.new_empty(members.members * number)
+    dist.all_gather_into_tensor(counts, own, group=members.group)
     return counts.view(members.members, number).cpu()
 
 
@@ -167,18 +167,18 @@ def _to_tokens(rows: Rows, tensor: Tensor) -> Tensor:
 def _of_experts(rows: Rows, tensor: Tensor, before: str, after: str) -> Tensor:
     """From rows by expert to all rows, whole or a share of their other dimensions, or the reverse."""
     members, held = rows.members, rows.held
-    mine, every = held[members.member], members.members
+    own, every = held[members.member], members.members
     if before == BY_EXPERT and (share := divided_along(after)) is not None:
         parts = torch.cat([share_of(tensor, share, every, member) for member in range(every)])
-        return _sent(members, parts, [mine] * every, held)
+        return _sent(members, parts, [own] * every, held)
     if before == BY_EXPERT:
-        return _sent(members, tensor.repeat(every, *[1] * (tensor.dim() - 1)), [mine] * every, held, "all_gather")
+        return _sent(members, tensor.repeat(every, *[1] * (tensor.dim() - 1)), [own] * every, held, "all_gather")
     if (share := divided_along(before)) is not None:
-        arrived = _sent(members, tensor, held, [mine] * every)
-        return joined(torch.split(arrived, [mine] * every), share)
+        arrived = _sent(members, tensor, held, [own] * every)
+        return joined(torch.split(arrived, [own] * every), share)
     if before == PARTIAL:
-        arrived = _sent(members, tensor, held, [mine] * every, "reduce_scatter")
-        return torch.stack(torch.split(arrived, [mine] * every)).sum(0)
+        arrived = _sent(members, tensor, held, [own] * every, "reduce_scatter")
+        return torch.stack(torch.split(arrived, [own] * every)).sum(0)
     return torch.split(tensor, held)[members.member].clone()
 
 

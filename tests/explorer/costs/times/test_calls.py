@@ -8,7 +8,7 @@ from tests.explorer.costs.times.libraries import LINEAR, linear_graph, linear_si
 from tests.explorer.tracing.models import demo
 
 
-def test_the_size_of_a_product_is_told_at_every_number_of_samples() -> None:
+def test_the_size_of_a_product_is_known_at_every_number_of_samples() -> None:
     of_linear, of_relu = sizes(linear_graph(), (1, 4, 32))
     assert of_linear == [linear_size(1), linear_size(4), linear_size(32)]
     assert of_relu == [Size(16 * n, 128 * n) for n in (1, 4, 32)]

@@ -38,7 +38,7 @@ def test_the_folder_is_the_users() -> None:
     assert store_folder({}) == Path.home() / ".local/share/placement-explorer/costs"
 
 
-def test_what_is_saved_is_found_by_name_and_a_file_is_itself(tmp_path: Path) -> None:
+def test_what_is_saved_is_detected_by_name_and_a_file_is_itself(tmp_path: Path) -> None:
     profile, library = profile_of(GRAPH), library_of_linear()
     assert [place.name for place in save("desk", profile, library)] == ["desk.profile.json", "desk.times.json"]
     assert load_profile(path_of("desk", PROFILE)) == profile

@@ -89,7 +89,7 @@ def test_kinds_without_a_library_keep_the_roofline() -> None:
 # -- between sizes --------------------------------------------------------------------------------
 
 
-def test_a_line_through_measured_work_is_found_again() -> None:
+def test_a_line_through_measured_work_is_recovered() -> None:
     """10 us, 1 us for 1,000 FLOPs and 1 us for 1,000 bytes: any work in the midst takes what these say."""
 
     def seconds(size: Size) -> float:

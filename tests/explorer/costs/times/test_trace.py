@@ -88,7 +88,7 @@ def test_every_run_counts_and_the_median_is_kept(profiled: Path) -> None:
     assert times["aten.conv1d", Phase.BACKWARD_WEIGHT, (4, 8, 16)].count == RUNS
     assert all(time.seconds > 0 for time in result.library.times)
     assert ("aten::sum", RUNS) in result.left_out
-    assert 0 < result.kept < 1
+    assert 0 < result.covered < 1
     assert (result.library.hardware, result.library.torch) == ("Abacus", "2.13.0")
 
 
@@ -174,7 +174,7 @@ def test_on_a_gpu_the_kernels_count() -> None:
         ("os::system", [[4]], {}),
     ],
 )
-def test_what_cannot_be_told_is_left_out(name: str, dims: list[Any], more: dict[str, Any]) -> None:
+def test_what_is_unknown_is_left_out(name: str, dims: list[Any], more: dict[str, Any]) -> None:
     assert parts_of(name, {"Input Dims": dims, "Input type": ["float"] * len(dims), **more}) is None
 
 
@@ -200,7 +200,7 @@ def test_what_is_no_trace_is_refused_in_one_line(made: str, message: str) -> Non
     assert "\n" not in str(error.value)
 
 
-def test_hardware_that_nobody_names_is_asked_for() -> None:
+def test_hardware_that_nobody_names_is_requested() -> None:
     with pytest.raises(InvalidProblem, match="--hardware"):
         seconds(by_hand(), None)
 

@@ -94,14 +94,14 @@ def test_a_configuration_is_judged_and_beaten_or_kept(command: Command, tmp_path
 def test_python_has_the_same_door(command: Command, tmp_path: Path) -> None:
     script = write(tmp_path, f"{FLAGS} --use-distributed-optimizer --bf16")
     named = f"megatron:{script}"
-    mine = explorer.configured("gpt-small", named, devices=4)
-    assert (mine.problem.mini_batch, mine.problem.zero, mine.violation) == (16, 1, "")
-    best = explorer.plan("gpt-small", devices=4, start=mine, effort="quick")
-    assert best.objective_s <= mine.objective_s
+    own = explorer.configured("gpt-small", named, devices=4)
+    assert (own.problem.mini_batch, own.problem.zero, own.violation) == (16, 1, "")
+    best = explorer.plan("gpt-small", devices=4, start=own, effort="quick")
+    assert best.objective_s <= own.objective_s
     ran = command("plan", "gpt-small", "--from", named, "--devices", 4, "--effort", "quick", "--json")
-    assert ran.json["configured"]["objective_s"] == mine.objective_s
+    assert ran.json["configured"]["objective_s"] == own.objective_s
     assert ran.json["objective_s"] == best.objective_s
-    other = explorer.plan("gpt-small", devices=4, start=mine, effort="quick", mini_batch=32)
+    other = explorer.plan("gpt-small", devices=4, start=own, effort="quick", mini_batch=32)
     assert other.problem.mini_batch == 32
     over_two = explorer.configured("gpt-small", f"megatron:{write(tmp_path, FLAGS + TWO)}", devices=4)
     assert over_two.problem.graph.tensor_parallel == 2

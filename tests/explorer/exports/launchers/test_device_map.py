@@ -28,14 +28,14 @@ def test_accelerate_takes_every_parameter_and_runs_the_same_model(tmp_path: Path
     places = {name: "cpu" if device == 0 else "disk" for name, device in content.items()}
     spread = accelerate.dispatch_model(model, places, main_device="cpu", offload_dir=str(tmp_path))
     assert spread.hf_device_map == places
-    kept = {name for name, parameter in spread.named_parameters() if parameter.device.type != "meta"}
+    remaining = {name for name, parameter in spread.named_parameters() if parameter.device.type != "meta"}
     first = {name for name, device in content.items() if device == 0}
-    assert kept == {name for name, _ in whole.named_parameters() if any(name.startswith(f"{m}.") for m in first)}
+    assert remaining == {name for name, _ in whole.named_parameters() if any(name.startswith(f"{m}.") for m in first)}
     with torch.no_grad():
         assert float(spread(*example)) == pytest.approx(float(whole(*example)), rel=1e-6)
 
 
-def test_a_dag_of_stages_and_cpus_are_said_and_the_order_is_not() -> None:
+def test_a_dag_of_stages_and_cpus_are_stated_and_the_order_is_not() -> None:
     firsts = ["branches.text.layers.0.query/linear", "branches.audio.layers.0.query/linear"]
     exported = export(planned("multimodal-small", firsts, devices=(1, 0, 2)), "device-map")
     content = json.loads(exported.data)

@@ -69,14 +69,14 @@ def test_processes_and_devices_are_those_of_all_members(tmp_path: Path) -> None:
 
 
 def test_tokens_are_divided_where_the_plan_divides_them() -> None:
-    together, apart = halves(), tokens_apart(halves())
+    together, separate = halves(), tokens_apart(halves())
     assert b"--sequence-parallel" not in export(together, "megatron").data
-    assert b"--sequence-parallel" in export(apart, "megatron").data
+    assert b"--sequence-parallel" in export(separate, "megatron").data
     assert "tokens between the products: torchtitan divides them, the plan not" in export(together, "torchtitan").lost
-    exported = export(apart, "torchtitan")
+    exported = export(separate, "torchtitan")
     assert not any(line.startswith("tokens") for line in exported.lost)
     assert tomllib.loads(exported.data.decode())["parallelism"]["tensor_parallel_degree"] == 2
-    assert "tokens between the products: vLLM does not divide them, the plan does" in export(apart, "vllm").lost
+    assert "tokens between the products: vLLM does not divide them, the plan does" in export(separate, "vllm").lost
 
 
 def test_it_lists_how_much_is_divided_and_no_exchange_as_a_module() -> None:
@@ -149,7 +149,7 @@ def test_tokens_beside_experts_are_not_written(name: str) -> None:
         export(file, name)
 
 
-def test_attention_by_heads_and_by_rings_is_said() -> None:
+def test_attention_by_heads_and_by_rings_is_stated() -> None:
     text = export(along(CONTEXT), "megatron").data.decode()
     rings, heads = attention_ways(along(CONTEXT).problem.graph)
     assert rings + heads == 4

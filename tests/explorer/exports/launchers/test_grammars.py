@@ -53,7 +53,7 @@ def test_megatron_gets_layers_by_stage_in_rounds(tmp_path: Path) -> None:
     assert layout_text([0, 3]) == "E|tttL"
 
 
-def test_megatron_is_told_of_replicas_and_recomputation(tmp_path: Path) -> None:
+def test_megatron_gets_replicas_and_recomputation(tmp_path: Path) -> None:
     file = planned("gpt-small", HALVES, devices=((0, 1), (2, 3)), max_replicas=2)
     exported = export(file, "megatron")
     shown = flags(in_a_shell(exported.data, '"${PIPELINE_ARGS[@]}"', tmp_path))
@@ -147,7 +147,7 @@ def test_deepspeed_gets_a_configuration() -> None:
         export(planned("gpt-small", HALVES, zero=2, **piped), "deepspeed")
 
 
-def test_deepspeed_is_told_the_precision() -> None:
+def test_deepspeed_gets_the_precision() -> None:
     alone: dict[str, Any] = {"devices": [(0, 1)], "max_replicas": 2}
     file = planned("gpt-small", [], zero=1, **alone)
     short = replace(file.problem.graph, tensors=tuple(replace(t, dtype="bfloat16") for t in file.problem.graph.tensors))
@@ -176,7 +176,7 @@ def test_deepspeed_divides_tensors_without_a_pipeline() -> None:
         export(planned(divided, HALVES), "deepspeed")
 
 
-def test_deepspeed_gets_positions_and_is_told_what_runs_side_by_side() -> None:
+def test_deepspeed_gets_positions_and_what_runs_side_by_side() -> None:
     exported = export(planned("gpt-small", HALVES), "deepspeed")
     text = exported.data.decode()
     assert "PARTS = [0, 4, 8]" in text

@@ -108,13 +108,13 @@ def test_megatron_recomputes_what_it_can_of_the_cheap_operators_and_says_what_it
     assert line.startswith(f"recomputation of all that is cheap: Megatron runs {' and '.join(modules)} again and keeps")
 
 
-def test_layers_of_which_only_some_run_again_are_told() -> None:
+def test_layers_of_which_only_some_run_again_are_reported() -> None:
     """BERT's last layer is read otherwise than the others, so it is none of those that repeat."""
     (line,) = lines(regions(Recompute.LAYERS, ("blocks.2.attention.query/linear",), "bert-small"), "megatron")
     assert line.startswith("recomputation of blocks.0, blocks.1 and blocks.2, which the plan's memory counts on")
 
 
-def test_megatron_is_told_of_single_stages() -> None:
+def test_megatron_gets_single_stages() -> None:
     (line,) = lines(stages((1,)), "megatron")
     assert line.startswith("recomputation of stage 1, which the plan's memory counts on")
 

@@ -71,7 +71,7 @@ def test_parameters_lie_as_the_plan_says(tmp_path: Path) -> None:
     assert checked > 20
 
 
-def test_hugging_face_is_told_each_kind_of_module_once() -> None:
+def test_hugging_face_gets_each_kind_of_module_once() -> None:
     made = export(file_of(LLAMA), "tp-plan")
     plan = json.loads(made.data)
     assert plan["blocks.*.attn.q"] == plan["blocks.*.mlp.up"] == "colwise"

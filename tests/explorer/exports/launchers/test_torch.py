@@ -125,9 +125,9 @@ def test_what_the_script_cannot_do_is_refused() -> None:
     for unsafe in ("os:system('x')", "a b:c", "x.pt2", "", "a:b\nimport os"):
         with pytest.raises(UnsupportedProblem, match="makes its model by name"):
             export(planned("gpt-small", halves)._replace(reference=unsafe), "torch-script")
-    mine = export(planned("gpt-small", halves)._replace(reference="my.models:build"), "torch-script").data.decode()
-    assert "from my.models import build as made" in mine
-    compile(mine, "planned.py", "exec")
+    own = export(planned("gpt-small", halves)._replace(reference="my.models:build"), "torch-script").data.decode()
+    assert "from my.models import build as made" in own
+    compile(own, "planned.py", "exec")
     with pytest.raises(UnsupportedProblem, match="every stage has 2 replicas"):
         export(planned("gpt-small", halves, devices=((0, 1), (2, 3)), max_replicas=2), "torch-script")
     with pytest.raises(UnsupportedProblem, match="does not train in mixed precision"):

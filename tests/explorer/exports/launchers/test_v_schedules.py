@@ -56,19 +56,19 @@ def words(action: _Action) -> list[str]:
 @pytest.mark.parametrize(("ranks", "micro_batches"), [(1, 2), (2, 4), (3, 6), (4, 8), (4, 13), (5, 20), (8, 40)])
 def test_these_orders_are_those_of_torch(pipeline: Pipeline, ranks: int, micro_batches: int) -> None:
     for rank, row in enumerate(v_orders(pipeline, ranks, micro_batches)):
-        ours = [f"{(rank, 2 * ranks - 1 - rank)[leg]}{kind}{j}" for leg, kind, j in row]
-        assert ours == row_of_torch(TORCHS[pipeline], rank, ranks, micro_batches)
+        own = [f"{(rank, 2 * ranks - 1 - rank)[leg]}{kind}{j}" for leg, kind, j in row]
+        assert own == row_of_torch(TORCHS[pipeline], rank, ranks, micro_batches)
 
 
 def test_looped_breadth_first_is_torchs_but_for_the_numbers_of_backwards() -> None:
     """torch takes micro-batches backwards in the other direction, which is the same under other numbers."""
     last = 5
     for rank in range(3):
-        ours = [str(action) for action in breadth_first(range(rank, 6, 3), last + 1)]
-        theirs = row_of_torch(ScheduleLoopedBFS, rank, 3, last + 1)
-        whole = [each for each in theirs if "W" not in each]
+        own = [str(action) for action in breadth_first(range(rank, 6, 3), last + 1)]
+        reference = row_of_torch(ScheduleLoopedBFS, rank, 3, last + 1)
+        whole = [each for each in reference if "W" not in each]
         turned = [f"{each.split('I')[0]}B{last - int(each.split('I')[1])}" if "I" in each else each for each in whole]
-        assert ours == turned
+        assert own == turned
 
 
 def quarters(pipeline: Pipeline, micro_batches: int = 4) -> PlanFile:

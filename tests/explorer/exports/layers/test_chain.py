@@ -81,7 +81,7 @@ def test_micro_batches_of_several_sizes_are_refused() -> None:
         chain_of(changed(planned("gpt-small", HALVES), 1, micro_batch_size=8))
 
 
-def test_replicas_of_several_degrees_are_refused_and_of_one_are_told() -> None:
+def test_replicas_of_several_degrees_are_refused_and_of_one_are_reported() -> None:
     uneven = planned("gpt-small", HALVES, devices=((0, 1), 2), max_replicas=2)
     with pytest.raises(UnsupportedProblem, match="stages have 1, 2 replicas"):
         chain_of(uneven)
@@ -90,7 +90,7 @@ def test_replicas_of_several_degrees_are_refused_and_of_one_are_told() -> None:
     assert any(line.startswith("every stage has 2 replicas") for line in losses(even))
 
 
-def test_recomputation_is_told() -> None:
+def test_recomputation_is_reported() -> None:
     chain = chain_of(changed(planned("gpt-small", HALVES), 0, recompute=True))
     assert chain.recomputing == (0,)
     (line,) = losses(chain, ("numbers", "order", "replicas"))
@@ -105,7 +105,7 @@ def test_more_stages_than_a_launcher_has_are_refused_at_once() -> None:
         chain_of(file._replace(plan=replace(file.plan, stages=file.plan.stages * 300)))
 
 
-def test_what_memory_counts_on_is_told() -> None:
+def test_what_memory_counts_on_is_reported() -> None:
     problem = planned("gpt-small", HALVES).problem
     assert numbers(problem) == ["float32, adam, which the plan's memory counts on: set the same"]
     mixed = replace(problem, precision=Precision.MIXED, zero=1)

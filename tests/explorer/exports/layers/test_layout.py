@@ -31,18 +31,18 @@ def test_layers_are_the_elements_of_the_first_lists_on_the_way_down() -> None:
     assert units("multimodal-small")[0] == "branches.vision.layers.0"
 
 
-def test_whole_modules_are_said_stage_by_stage() -> None:
+def test_whole_modules_are_stated_stage_by_stage() -> None:
     layout = layout_of(chain_of(planned("gpt-small", HALVES)))
     assert layout.names() == (
         ("tokens", "positions", "blocks.0", "blocks.1"),
         ("blocks.2", "blocks.3", "norm", "head"),
     )
-    assert layout.loose()[0].startswith("add and cross_entropy_loss: in no module")
+    assert layout.outside_notes()[0].startswith("add and cross_entropy_loss: in no module")
 
 
-def test_a_table_that_later_stages_read_is_told_and_refuses_nothing() -> None:
+def test_a_table_that_later_stages_read_is_reported_and_refuses_nothing() -> None:
     layout = layout_of(chain_of(planned("llama-small", [f"blocks.{i}.norm1/rms_norm" for i in (1, 2)])))
-    assert layout.loose()[0] == "rotary/sin from stage 0 to 2: computed in every stage that reads it"
+    assert layout.outside_notes()[0] == "rotary/sin from stage 0 to 2: computed in every stage that reads it"
     assert [("rotary" in names) for names in layout.names()] == [True, False, False]
     assert [("rotary" in names) for names in layout.names(copied=True)] == [True, True, True]
 

@@ -22,7 +22,7 @@ WAIT_S = 120
 
 
 @dataclass(frozen=True)
-class Ask:
+class Request:
     """seconds: how long it takes. parts: answers on the way."""
 
     name: str = ""
@@ -34,68 +34,68 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Search(Ask):
+class Search(Request):
     """A question like the page's. seconds: after the first plan."""
 
     before: str = ""
     first_only: bool = False
 
 
-def busy(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
+def busy(request: Request, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Work that heeds a cancel; reports which process does it."""
-    _begin(ask, emit)
-    for part in range(ask.parts):
-        _pass(ask.seconds, should_stop)
+    _begin(request, emit)
+    for part in range(request.parts):
+        _pass(request.seconds, should_stop)
         emit(events.part({"part": part}))
-    _pass(ask.seconds, should_stop)
-    emit(events.done({"name": ask.name, "by": os.getpid(), "stopped": should_stop()}))
+    _pass(request.seconds, should_stop)
+    emit(events.done({"name": request.name, "by": os.getpid(), "stopped": should_stop()}))
 
 
-def deaf(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
+def deaf(request: Request, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Work that heeds nothing."""
-    _begin(ask, emit)
-    _pass(ask.seconds, lambda: False)
-    emit(events.done({"name": ask.name, "by": os.getpid()}))
+    _begin(request, emit)
+    _pass(request.seconds, lambda: False)
+    emit(events.done({"name": request.name, "by": os.getpid()}))
 
 
-def stuck(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
+def stuck(request: Request, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """A search that has a plan, and then heeds nothing; one of `Search` heeds, and has a better plan and an answer."""
-    _begin(ask, emit)
+    _begin(request, emit)
     plan = {"planner": "auto", "notes": [], "objective_s": 2.0, "placement": [[0]]}
     step = {"kind": "progress", "elapsed_s": 0.5, "objective_s": 2.0, "bound_s": 1.0, "steps": [], "plan": plan}
     emit(step)
-    if not isinstance(ask, Search):
-        _pass(ask.seconds, lambda: False)
+    if not isinstance(request, Search):
+        _pass(request.seconds, lambda: False)
         return
-    if ask.first_only:
+    if request.first_only:
         raise Stopped
-    _pass(ask.seconds, should_stop)
+    _pass(request.seconds, should_stop)
     emit(step | {"objective_s": 1.0, "plan": plan | {"objective_s": 1.0}})
-    emit(events.done({"name": ask.name, "by": os.getpid(), "before": ask.before, "stopped": should_stop()}))
+    emit(events.done({"name": request.name, "by": os.getpid(), "before": request.before, "stopped": should_stop()}))
 
 
-def unheard(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
+def unheard(request: Request, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Work that is never heard of, and heeds nothing."""
-    _pass(ask.seconds, lambda: False)
+    _pass(request.seconds, lambda: False)
 
 
-def hungry(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
+def hungry(request: Request, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Work that needs memory."""
-    _begin(ask, emit)
-    kept = bytearray(ask.memory_bytes)
-    emit(events.done({"name": ask.name, "bytes": len(kept)}))
+    _begin(request, emit)
+    stored = bytearray(request.memory_bytes)
+    emit(events.done({"name": request.name, "bytes": len(stored)}))
 
 
-def dying(ask: Ask, emit: Emit, should_stop: Callable[[], bool]) -> None:
+def dying(request: Request, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Work that ends its process."""
-    _begin(ask, emit)
+    _begin(request, emit)
     os._exit(7)
 
 
-def _begin(ask: Ask, emit: Emit) -> None:
-    emit(events.loading(f"at {ask.name}"))
-    if ask.model:
-        emit({"kind": "model", "hash": ask.model, "skeleton": None})
+def _begin(request: Request, emit: Emit) -> None:
+    emit(events.loading(f"at {request.name}"))
+    if request.model:
+        emit({"kind": "model", "hash": request.model, "skeleton": None})
 
 
 def _pass(seconds: float, should_stop: Callable[[], bool]) -> None:

@@ -80,7 +80,7 @@ def test_the_oldest_go_first_and_graphs_are_kept_once():
     assert plans.nbytes == 10_000
 
 
-def test_a_plan_outlives_the_worker_that_found_it(tmp_path):
+def test_a_plan_outlives_the_worker_that_made_it(tmp_path):
     path = tmp_path / "graph.txt"
     line = "node{} -- Linear -- forward_compute_time=2, backward_compute_time=2, activation_size=8, parameter_size=8\n"
     path.write_text(line.format(1) + line.format(2) + "\tnode1 -- node2\n")

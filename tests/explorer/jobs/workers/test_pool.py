@@ -50,15 +50,15 @@ def until(done):
     return False
 
 
-def start(jobs, kind, ask, visitor=""):
+def start(jobs, kind, request, visitor=""):
     events = Events()
-    events.job = jobs.start(kind, ask, events, visitor)
+    events.job = jobs.start(kind, request, events, visitor)
     return events
 
 
-def begun(jobs, kind, ask, visitor=""):
+def begun(jobs, kind, request, visitor=""):
     """A job that a worker is at."""
-    events = start(jobs, kind, ask, visitor)
+    events = start(jobs, kind, request, visitor)
     assert events.until("loading", "failed")["kind"] == "loading"
     return events
 
@@ -141,7 +141,7 @@ def test_what_takes_long_leaves_a_worker_to_first_plans():
         assert [events.end()["kind"] for events in compared] == ["done", "failed", "failed"]
 
 
-def test_the_place_in_the_queue_is_told_and_told_again():
+def test_the_place_in_the_queue_is_reported_and_updated():
     with pool() as jobs:
         running = begun(jobs, "ask", Ask("running", LONG_S), "a")
         second, third = start(jobs, "ask", Ask("second", LONG_S), "b"), start(jobs, "ask", Ask("third"), "c")
@@ -169,7 +169,7 @@ def test_visitors_are_served_in_turn():
         assert order == ["b1", "c1", "a1", "b2", "a2", "a3"]
 
 
-def test_the_worker_that_has_a_model_is_asked_about_it_again():
+def test_the_worker_that_has_a_model_gets_its_next_job():
     with pool(2) as jobs:
         one = begun(jobs, "ask", Ask("one", LONG_S, model="big"))
         two = begun(jobs, "ask", Ask("two", LONG_S, model="small"))
@@ -192,7 +192,7 @@ def test_a_question_in_place_of_another_goes_to_the_worker_that_is_about_to_have
         assert again.end()["answer"]["by"] == question.end()["answer"]["by"]
 
 
-def test_a_job_that_shows_no_sign_of_getting_on_is_ended_and_told_why(monkeypatch):
+def test_a_job_without_progress_is_ended_with_its_reason(monkeypatch):
     monkeypatch.setattr(scheduler, "MARGIN_S", 0.3)
     with pool() as jobs:
         deaf = start(jobs, "place", Ask("deaf", LONG_S, time_limit_s=0.1))
@@ -252,7 +252,7 @@ def test_the_best_plan_is_kept_when_the_process_of_a_search_is_ended():
         assert ended["plan"]["notes"] == [ended["cut_off"]]
 
 
-def test_what_needs_more_memory_than_a_worker_has_is_told_and_the_next_question_answered():
+def test_what_needs_more_memory_than_a_worker_has_is_reported_and_the_next_question_answered():
     pytest.importorskip("resource")
     with pool(spec=replace(FAKE, memory_bytes=2**30)) as jobs:
         assert start(jobs, "sweep", Ask("small", memory_bytes=2**20)).end()["answer"]["bytes"] == 2**20
@@ -261,7 +261,7 @@ def test_what_needs_more_memory_than_a_worker_has_is_told_and_the_next_question_
         assert start(jobs, "sweep", Ask("small", memory_bytes=2**20)).end()["answer"]["bytes"] == 2**20
 
 
-def test_workers_that_cannot_even_begin_are_told_of(monkeypatch):
+def test_workers_that_cannot_even_begin_are_reported(monkeypatch):
     monkeypatch.setattr(pool_module, "PAUSE_S", 0.01)
     monkeypatch.setattr(pool_module, "FAILED_STARTS", 3)
     with pool(spec=BROKEN) as jobs:
@@ -270,7 +270,9 @@ def test_workers_that_cannot_even_begin_are_told_of(monkeypatch):
         assert event.end()["message"] == why
 
 
-def test_who_waits_for_workers_that_end_while_they_start_is_told_and_answered_once_one_does_not(tmp_path, monkeypatch):
+def test_who_waits_for_workers_that_end_while_they_start_is_reported_and_answered_once_one_does_not(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv(STARTS, str(tmp_path))
     monkeypatch.setattr(pool_module, "PAUSE_S", 0.01)
     for i in range(3):
@@ -378,7 +380,7 @@ def test_the_work_of_a_worker_is_counted():
         assert jobs._jobs[running.job].worker.process.cpu_s() > 0.0
 
 
-def test_what_is_compiled_before_the_first_job_is_told_to_those_who_wait():
+def test_what_is_compiled_before_the_first_job_is_reported_to_those_who_wait():
     jobs = Jobs(FAKE)
     try:
         waits = start(jobs, "ask", Ask("waits", LONG_S))
@@ -399,8 +401,8 @@ def test_a_worker_that_has_to_compile_answers_first_and_compiles_when_it_is_idle
         assert until(lambda: jobs.workers[0].task is None)
         time.sleep(LATER.idle_s * 2)
         jobs.start("ask", Ask("second"), second)
-        heard = second.until("compiling", "done")
-        assert (heard["kind"], heard["kernel"]) == ("compiling", "")  # that what it waited for is done
+        received = second.until("compiling", "done")
+        assert (received["kind"], received["kernel"]) == ("compiling", "")  # that what it waited for is done
         assert second.until("done")["answer"]["name"] == "second"
     finally:
         jobs.close()

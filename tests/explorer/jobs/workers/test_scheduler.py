@@ -71,7 +71,7 @@ def test_a_flood_of_one_visitor_costs_another_one_place():
     assert names(queue.order(Counter(f=1)))[0] == "a1"
 
 
-def test_the_order_told_is_the_order_taken():
+def test_the_order_shown_is_the_order_taken():
     queue = waiting("a1", "B1", "b2?", "a2", "c1", "b3", "A3", "c2")
     messages, taken = names(queue.order({})), []
     while queue:
@@ -98,7 +98,7 @@ def test_no_worker_is_started_where_one_is_about_to_be_free():
     assert scheduler(worker(ends), jobs=["a2", "b1"]).lacks() == "searching"
 
 
-def test_no_more_workers_than_were_asked_for():
+def test_no_more_workers_than_were_requested():
     assert scheduler(worker(job("a1")), worker(job("b1")), jobs=["c1"]).lacks() == ""
     assert scheduler(worker(job("a1")), worker(job("b1")), jobs=["c1?"]).lacks() == ""
     assert scheduler(worker(job("a1")), worker(job("b1")), interactive=True, jobs=["c1?"]).lacks() == "brief"

@@ -24,14 +24,14 @@ def jobs():
     made.close()
 
 
-def start(jobs, kind, ask, visitor=""):
-    heard = Events()
-    heard.job = jobs.start(kind, ask, heard, visitor)
-    return heard
+def start(jobs, kind, request, visitor=""):
+    received = Events()
+    received.job = jobs.start(kind, request, received, visitor)
+    return received
 
 
-def kinds(heard):
-    return [event["kind"] for event in tuple(heard.queue.queue)]
+def kinds(received):
+    return [event["kind"] for event in tuple(received.queue.queue)]
 
 
 def blocked(jobs):
@@ -69,10 +69,10 @@ def test_a_question_of_its_own_is_searched_alone(jobs):
 
 def test_nobody_hears_of_the_plan_that_another_had_before(jobs):
     block = blocked(jobs)
-    mine = start(jobs, "solve", Search("same", 0.5, before="plan-1"), "a")
-    theirs = start(jobs, "solve", Search("same", 0.5), "b")
+    first = start(jobs, "solve", Search("same", 0.5, before="plan-1"), "a")
+    second = start(jobs, "solve", Search("same", 0.5), "b")
     jobs.cancel(block.job)
-    assert [one.end()["answer"]["before"] for one in (mine, theirs)] == ["", ""]
+    assert [one.end()["answer"]["before"] for one in (first, second)] == ["", ""]
     going = start(jobs, "solve", Search("same", LONG_S, before="plan-1"), "a")
     going.until("progress")
     other = start(jobs, "solve", Search("same", LONG_S, before="plan-2"), "b")
@@ -118,8 +118,8 @@ def test_what_waits_to_be_made_better_keeps_its_plan_when_it_is_cancelled(jobs):
 
 
 def test_a_late_listener_hears_of_what_there_is_and_of_one_end_only():
-    heard, late = [], []
-    listeners = Listeners("one", heard.append)
+    received, late = [], []
+    listeners = Listeners("one", received.append)
     plan = {"kind": "progress", "objective_s": 1.0, "plan": {"devices": 2}}
     for event in (events.waiting(1), events.loading("x"), {"kind": "model"}, plan, events.waiting(2)):
         listeners.pass_on(event)
@@ -127,19 +127,19 @@ def test_a_late_listener_hears_of_what_there_is_and_of_one_end_only():
     assert listeners.join("late", late.append)
     assert [event["kind"] for event in late] == ["model", "progress"]
     assert late[1] is plan, "a plan that is worse than one from before is not drawn"
-    assert heard[-1]["plan"] is None
+    assert received[-1]["plan"] is None
     for _ in range(2):
         listeners.pass_on(events.failed("over"))
-    assert [event["kind"] for event in (*heard, *late)].count("failed") == 2
+    assert [event["kind"] for event in (*received, *late)].count("failed") == 2
     assert not listeners.join("too late", late.append)
 
 
 def test_a_search_that_is_to_end_with_its_first_plan_does_so_and_gives_no_answer(monkeypatch):
     monkeypatch.setenv("PLACEMENT_EXPLORER_LIBRARY", "off")
     monkeypatch.setattr(job_kinds, "MOMENT_S", 60.0)
-    heard = []
+    received = []
     request = SolveRequest("gpt-small", Settings(devices=2), effort=Effort.QUICK, first_only=True)
     with pytest.raises(Stopped):
-        job_kinds.solve_job(request, heard.append, lambda: False)
-    assert [event["kind"] for event in heard if event["kind"] not in ("loading", "compiling")][-1] == "progress"
-    assert [event["plan"] is not None for event in heard if event["kind"] == "progress"].count(True) == 1
+        job_kinds.solve_job(request, received.append, lambda: False)
+    assert [event["kind"] for event in received if event["kind"] not in ("loading", "compiling")][-1] == "progress"
+    assert [event["plan"] is not None for event in received if event["kind"] == "progress"].count(True) == 1

@@ -137,7 +137,7 @@ def test_clocks_that_no_shift_makes_right() -> None:
 TIMELINE = [[5, 6, 7], [[0, 4, 0, 0, 0, 0, 0, 0, 0], [0, 4, 8, 1, 0, 16, 4, 0, 0], [0, 4, 8, 0, 0, 0, 4, 0, 0]]]
 
 
-def test_memory_is_told_by_category(tmp_path: Path) -> None:
+def test_memory_is_reported_by_category(tmp_path: Path) -> None:
     folder = write_ranks(tmp_path / "t", iterations(1))
     for rank in (0, 1):
         (folder / f"trace{rank}.memory.json").write_text(json.dumps(TIMELINE))

@@ -101,15 +101,15 @@ def test_the_script_says_what_is_missing_in_a_line(carried: tuple[Path, Path], t
     refused = started(folder / "run.sh", python, NNODES="3")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "the plan has 2 ranks, but NNODES=3 times RANKS_PER_NODE=0" in refused.stderr
-    bare = tmp_path / "bare"
-    bare.write_text("#!/bin/sh\nexit 1\n")
-    bare.chmod(0o700)
-    refused = started(folder / "run.sh", bare)
+    plain = tmp_path / "bare"
+    plain.write_text("#!/bin/sh\nexit 1\n")
+    plain.chmod(0o700)
+    refused = started(folder / "run.sh", plain)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-    assert f"{bare} has no placement-explorer with torch: install what requirements.txt names" in refused.stderr
+    assert f"{plain} has no placement-explorer with torch: install what requirements.txt names" in refused.stderr
 
 
-def test_what_came_of_it_is_told_in_a_line() -> None:
+def test_what_came_of_it_is_reported_in_a_line() -> None:
     right = Agreement(0.0, 2e-8, 1e-9, "w", "float32")
     done = Outcome(RunStatus.DONE, iterations_s=(0.2, 0.1, 0.3), losses=(2.5, 2.0), agreement=right)
     assert reproduce.summary(done) == (
@@ -121,7 +121,7 @@ def test_what_came_of_it_is_told_in_a_line() -> None:
     assert "it differs from the whole model, relative: gradients by 3.0e-01" in reproduce.summary(wrong)
 
 
-def test_a_port_that_somebody_has_is_told_with_one_that_is_free() -> None:
+def test_a_port_that_somebody_has_is_reported_with_one_that_is_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         taken = str(server.getsockname()[1])
         shown = free_port.trouble("127.0.0.1", taken)
@@ -180,7 +180,7 @@ def test_the_end_of_a_run_in_the_default_place_removes_the_oldest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path))
-    monkeypatch.setattr(bundles, "KEPT", 2)
+    monkeypatch.setattr(bundles, "MOST_RUNS", 2)
     for name in "abc":
         make(tmp_path / "runs", name, Outcome(RunStatus.DONE))
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["b", "c"]

@@ -58,7 +58,7 @@ def test_a_result_of_before_was_compared_with_the_whole_model() -> None:
     assert (agreement.way, agreement.compared) == (Way.WHOLE, 12)
 
 
-def test_what_a_run_differs_from_is_said() -> None:
+def test_what_a_run_differs_from_is_stated() -> None:
     wrong = Agreement(0.5, 0.0, 0.0, "w", "float32", 1, Way.STAGES)
     assert judged(Outcome(RunStatus.DONE, agreement=wrong)).reason == (
         "it differs from the model computed stage after stage, relative: losses by 5.0e-01 (worst: w)"
@@ -76,7 +76,7 @@ def test_a_request_for_an_unknown_comparison_is_refused() -> None:
         read_request({"verify": True, "verify_by": "half"})
 
 
-def test_a_loss_that_is_not_a_number_and_a_gradient_without_end_are_told_as_null() -> None:
+def test_a_loss_that_is_not_a_number_and_a_gradient_without_end_are_reported_as_null() -> None:
     agreement = Agreement(math.inf, 0.0, 0.0, "w", "float32")
     text = outcome_text(Outcome(RunStatus.DONE, losses=(math.nan, 1.0), agreement=agreement))
     assert "NaN" not in text

@@ -115,7 +115,7 @@ def sent(machine: Machine) -> tuple[list[dict[str, float]], list[int]]:
         machine.iterate()
     reduced = [each.sent_bytes for each in machine.members.exchanged if each.kind == "all_reduce"]
     assert counted.times["all_reduce"] == len(reduced) or loss_over_rows(machine)
-    kept = sum(
+    stored = sum(
         value.numel() * value.element_size()
         for optimizer in machine.optimizers.values()
         for state in optimizer.state.values()
@@ -123,8 +123,8 @@ def sent(machine: Machine) -> tuple[list[dict[str, float]], list[int]]:
         if isinstance(value, torch.Tensor) and value.dim()
     )
     every: list[Any] = [None] * machine.processes
-    dist.all_gather_object(every, (counted.sent_bytes | {"all_reduce": sum(reduced)}, kept))
-    return [each for each, _ in every], [kept for _, kept in every]
+    dist.all_gather_object(every, (counted.sent_bytes | {"all_reduce": sum(reduced)}, stored))
+    return [each for each, _ in every], [stored for _, stored in every]
 
 
 def calls(machine: Machine, target: object) -> list[torch.fx.Node]:
@@ -144,7 +144,7 @@ def exchanged(machine: Machine) -> tuple[list[dict[str, float]], list[list[dict[
     counts = sum(axis.counts for axis in axes)
     with Collectives() as counted:
         machine.iterate()
-    mine = [by_kind(axis.exchanged) for axis in axes]
+    own = [by_kind(axis.exchanged) for axis in axes]
     total = by_kind(machine.members.exchanged)
     times = Counter(each.kind for each in machine.members.exchanged)
     counted.times["all_gather"] -= sum(axis.counts for axis in axes) - counts
@@ -156,7 +156,7 @@ def exchanged(machine: Machine) -> tuple[list[dict[str, float]], list[list[dict[
     if not machine.groups and not loss_over_rows(machine):
         assert counted.times["all_reduce"] == times.get("all_reduce", 0)
     every: list[Any] = [None] * machine.processes
-    dist.all_gather_object(every, (total, mine))
+    dist.all_gather_object(every, (total, own))
     return [each for each, _ in every], [each for _, each in every]
 
 
@@ -215,7 +215,7 @@ def wrong_share(machine: Machine) -> None:
         axis.share = type(axis)(0, axis.members).share  # type: ignore[method-assign]
 
 
-def apart(machine: Machine) -> None:
+def unsummed_parts(machine: Machine) -> None:
     """Gradients of which each member of a group has a part are not added up."""
     machine._partial = lambda segment: []  # type: ignore[method-assign]
 
@@ -307,7 +307,7 @@ FAULTS: dict[str, Callable[[Machine], None]] = {
     "masks": other_masks,
     "sums": forgotten_sum,
     "shares": wrong_share,
-    "parts": apart,
+    "parts": unsummed_parts,
     "sum over the other axis": lambda machine: over_the_other_axis(machine, lambda before, _: before == PARTIAL),
     "gather over the other axis": lambda machine: over_the_other_axis(
         machine, lambda before, after: before.startswith(("S", "Z")) and after.startswith("R")

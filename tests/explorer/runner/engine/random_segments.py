@@ -28,12 +28,12 @@ class Segment(nn.Module):
         self.frozen = nn.Linear(WIDTH, WIDTH).requires_grad_(False)
         # Values are drawn from one tower, or from all: towers do not meet where they are kept apart.
         towers = choose.randint(1, 3)
-        apart = choose.random() < 0.5
+        separate = choose.random() < 0.5
         self.tower_of = [choose.randrange(towers) for _ in range(self.inputs)]
         self.steps: list[tuple[str, int, int, int, bool]] = []
         for made in range(self.inputs, self.inputs + choose.randint(3, 12)):
             tower = choose.randrange(towers)
-            known = [v for v, t in enumerate(self.tower_of) if not apart or t == tower]
+            known = [v for v, t in enumerate(self.tower_of) if not separate or t == tower]
             kinds = ["linear", "linear", "turned", "bias", "scale", "norm", "batch norm", "tanh", "frozen"]
             kind = choose.choice(
                 [*kinds, "add", "add", "mul", "parts", "rows", "detach"] if known else ["table", "own"]

@@ -159,7 +159,7 @@ def test_equals_the_model_stage_after_stage(results: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.fault])
-def test_a_fault_of_the_engine_is_found(name: str, results: dict[str, Any]) -> None:
+def test_a_fault_of_the_engine_is_detected(name: str, results: dict[str, Any]) -> None:
     assert results[name]["gradient"] > 1e-4
 
 

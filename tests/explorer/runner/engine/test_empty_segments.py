@@ -40,7 +40,7 @@ def test_every_action_runs_and_every_gradient_comes_back(alone: None) -> None:
     first = runtime.work.stages[0].program.module
     assert [parameter.grad is not None for parameter in first.parameters()] == [True]
     assert not runtime.work.exchange.arrived
-    assert not runtime.work.stages[0].kept
+    assert not runtime.work.stages[0].saved
 
 
 def test_steps_are_measured_on_a_rank_by_itself(alone: None) -> None:

@@ -20,8 +20,8 @@ from explorer.runner.model.exchanges.group import Group
 def test_the_first_loss_that_is_no_number_fails_a_training_and_is_a_note_otherwise(
     monkeypatch: pytest.MonkeyPatch, training: bool
 ) -> None:
-    def from_both(mine: dict[str, Any], results: list[Any]) -> None:
-        results[:] = [mine, {**mine, "losses": [-math.inf], "not_finite": (1, 3, math.nan)}]
+    def from_both(own: dict[str, Any], results: list[Any]) -> None:
+        results[:] = [own, {**own, "losses": [-math.inf], "not_finite": (1, 3, math.nan)}]
 
     monkeypatch.setattr(gathering.dist, "gather_object", from_both)
     monkeypatch.setattr(gathering.dist, "get_backend", lambda: "gloo")

@@ -49,9 +49,9 @@ def test_a_tensor_alone_and_large_ones_travel_as_they_are(tensors: list[Tensor])
 
 def test_a_change_to_one_that_arrived_is_no_change_to_another() -> None:
     (first, second), _ = sent([torch.ones(2), torch.ones(2)])
-    kept = second.requires_grad_()
-    squared = (kept * kept).sum()
+    stored = second.requires_grad_()
+    squared = (stored * stored).sum()
     first.add_(1.0)
     squared.backward()
-    assert kept.grad is not None
-    assert kept.grad.tolist() == [2.0, 2.0]
+    assert stored.grad is not None
+    assert stored.grad.tolist() == [2.0, 2.0]

@@ -133,7 +133,7 @@ def mixed() -> tuple[Problem, Plan]:
     return problem, solved(problem, "piper")
 
 
-def random_dag(seed: int, apart: bool = False) -> Callable[[], tuple[Problem, Plan]]:
+def random_dag(seed: int, separate: bool = False) -> Callable[[], tuple[Problem, Plan]]:
     """apart: gradients of parameters wait for all those of inputs."""
 
     def make() -> tuple[Problem, Plan]:
@@ -142,7 +142,7 @@ def random_dag(seed: int, apart: bool = False) -> Callable[[], tuple[Problem, Pl
         problem = problem_of(
             f"tests.explorer.runner.random_models:dag{seed}", devices=devices, mini_batch=8,
             micro_batches=choose.choice([1, 2, 4]), max_replicas=2, contiguity=Contiguity.NONE,
-            pipeline=Pipeline.ZERO_BUBBLE if apart else Pipeline.ONE_F_ONE_B,
+            pipeline=Pipeline.ZERO_BUBBLE if separate else Pipeline.ONE_F_ONE_B,
         )  # fmt: skip
         assert problem.micro_batches is not None
         while True:  # most placements use all devices; those that cannot be cut are thrown again
@@ -151,7 +151,7 @@ def random_dag(seed: int, apart: bool = False) -> Callable[[], tuple[Problem, Pl
             except InvalidPlan:
                 continue
             if len(plan.devices_used()) == devices:
-                return problem, waiting(plan) if apart else plan
+                return problem, waiting(plan) if separate else plan
 
     return make
 
@@ -250,7 +250,7 @@ def test_equals_the_model_in_one_piece_and_stage_after_stage(name: str, way: str
     [("wrong gradients", "gradient"), ("wrong samples", "loss"), ("wrong step", "parameter"),
      ("lost gradients", "gradient"), ("other masks", "loss")],
 )  # fmt: skip
-def test_a_fault_of_the_engine_is_found(name: str, what: str, way: str, results: dict[str, Any]) -> None:
+def test_a_fault_of_the_engine_is_detected(name: str, what: str, way: str, results: dict[str, Any]) -> None:
     errors = results[name] if way == "whole" else results[name]["stages"]
     assert errors[what] > 1e-4
 
@@ -271,10 +271,10 @@ def test_actions_of_a_rank_follow_one_another(name: str, results: dict[str, Any]
     assert len(outcome.iterations_s) == 3
     for rank in range(len(outcome.rank_devices)):
         for iteration, length in enumerate(outcome.iterations_s):
-            mine = [a for a in outcome.actions if (a.rank, a.iteration) == (rank, iteration)]
-            assert mine
+            own = [a for a in outcome.actions if (a.rank, a.iteration) == (rank, iteration)]
+            assert own
             end = 0.0
-            for action in mine:
+            for action in own:
                 assert end <= action.start_s - action.wait_s + 1e-9
                 assert action.start_s <= action.end_s
                 end = action.end_s

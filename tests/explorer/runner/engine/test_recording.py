@@ -139,7 +139,7 @@ def test_actions_of_nobody_who_asks_for_times_wait_for_nothing() -> None:
     assert "synchronize" not in gpu.calls
 
 
-def test_operators_on_a_gpu_are_marked_by_events_and_told_after_one_wait() -> None:
+def test_operators_on_a_gpu_are_marked_by_events_and_reported_after_one_wait() -> None:
     gpu = Gpu()
     clock = CudaClock(DEVICE, gpu)
     for _ in range(2):

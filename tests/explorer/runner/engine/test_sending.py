@@ -42,8 +42,8 @@ def posted(sends: Sends, message: tuple[int, int, bool], value: float) -> weakre
 
 
 def test_a_storage_is_free_once_an_answer_tells_that_it_arrived(groups: Groups) -> None:
-    told_by = {(0, 0, True): ((0, 0, False),), (0, 1, True): ((0, 1, False), (0, 2, False))}
-    sends = Sends(told_by, lambda tensor, peer: groups[0].send([tensor], peer, 0))
+    answered_by = {(0, 0, True): ((0, 0, False),), (0, 1, True): ((0, 1, False), (0, 2, False))}
+    sends = Sends(answered_by, lambda tensor, peer: groups[0].send([tensor], peer, 0))
     alive = [posted(sends, (0, m, False), float(m)) for m in range(4)]
     for m in range(4):
         received = torch.zeros(1000)

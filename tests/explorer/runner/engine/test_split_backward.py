@@ -88,7 +88,7 @@ def stage_of(module: nn.Module, at: Given, outputs: int, recompute: bool = False
     return SegmentStage(program, 0, 0, 1, torch.device("cpu"), at.differentiated, WEIGHT, recompute)
 
 
-def apart(module: nn.Module, at: Given, outputs: int, recompute: bool = False) -> Gradients:
+def separate(module: nn.Module, at: Given, outputs: int, recompute: bool = False) -> Gradients:
     """Gradients of inputs for all micro-batches, then those of parameters."""
     stage, gradients = stage_of(module, at, outputs, recompute), []
     for k, inputs in enumerate(at.inputs):
@@ -99,7 +99,7 @@ def apart(module: nn.Module, at: Given, outputs: int, recompute: bool = False) -
         assert recompute or all(p.grad is None for p in module.parameters())
     for k in reversed(range(len(at.gradients))):
         stage.backward_weight(k)
-    assert not stage.kept
+    assert not stage.saved
     assert not stage.late
     return Gradients(gradients, taken(module))
 
@@ -128,8 +128,8 @@ def taken(module: nn.Module) -> dict[str, Tensor | None]:
 
 def differing(made: Gradients, true: Gradients) -> list[str]:
     wrong = [name for name, value in true.parameters.items() if not same(made.parameters[name], value)]
-    for k, (mine, expected) in enumerate(zip(made.inputs, true.inputs, strict=True)):
-        wrong += [f"input {i} of {k}" for i in range(len(expected)) if not same(mine[i], expected[i])]
+    for k, (own, expected) in enumerate(zip(made.inputs, true.inputs, strict=True)):
+        wrong += [f"input {i} of {k}" for i in range(len(expected)) if not same(own[i], expected[i])]
     return wrong
 
 
@@ -232,7 +232,7 @@ KINDS = (Towers, Skip, Between, Recurrent, Itself, Statistics, TwoOutputs)
 def test_a_parameter_gets_what_comes_by_every_output(kind: type[nn.Module], differentiated: str) -> None:
     module = kind().double()
     at = given(module, differentiated, outputs=2)
-    assert differing(apart(module, at, outputs=2), together(module, at)) == []
+    assert differing(separate(module, at, outputs=2), together(module, at)) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -240,14 +240,14 @@ def test_a_parameter_gets_what_comes_by_every_output(kind: type[nn.Module], diff
 def test_losses_begin_where_no_gradient_comes(kind: type[nn.Module], losses: str) -> None:
     module = kind().double()
     at = given(module, "d-", outputs=2, losses=losses, without="01")
-    assert differing(apart(module, at, outputs=2), together(module, at)) == []
+    assert differing(separate(module, at, outputs=2), together(module, at)) == []
 
 
 @pytest.mark.parametrize("kind", [Towers, Skip, Recurrent])
 def test_a_recomputing_segment_has_the_same_gradients(kind: type[nn.Module]) -> None:
     module = kind().double()
     at = given(module, "d-", outputs=2)
-    assert differing(apart(module, at, outputs=2, recompute=True), together(module, at)) == []
+    assert differing(separate(module, at, outputs=2, recompute=True), together(module, at)) == []
 
 
 def random_segment(seed: int) -> tuple[Segment, str, str, str]:
@@ -264,7 +264,7 @@ def test_random_segments_have_the_same_gradients(first: int) -> None:
     for seed in range(first, first + 50):
         module, marks, losses, without = random_segment(seed)
         at = given(module, marks, module.outputs, losses, without)
-        wrong = differing(apart(module, at, module.outputs), together(module, at))
+        wrong = differing(separate(module, at, module.outputs), together(module, at))
         assert wrong == [], f"seed {seed}: {module.steps}, {module.results}, {marks}"
 
 
@@ -298,7 +298,7 @@ def test_a_hook_of_a_parameter_sees_its_whole_gradient_once_a_micro_batch(kind: 
     seen = dict.fromkeys(true, 0)
     for name, p in module.named_parameters():
         p.register_hook(lambda _, name=name: seen.update({name: seen[name] + 1}))  # type: ignore[no-untyped-call]
-    gradients = apart(module, at, outputs=2).parameters
+    gradients = separate(module, at, outputs=2).parameters
     assert seen == {name: MICRO_BATCHES * (value is not None) for name, value in gradients.items()}
 
 
@@ -314,7 +314,7 @@ def test_a_hook_of_a_tensor_changes_what_goes_to_parameters_once() -> None:
 
     module = Hooked().double()
     at = given(module, "d-", outputs=2)
-    assert differing(apart(module, at, outputs=2), together(module, at)) == []
+    assert differing(separate(module, at, outputs=2), together(module, at)) == []
 
 
 def test_parameters_that_one_call_reads_cost_no_second_walk() -> None:
@@ -330,7 +330,7 @@ def test_parameters_that_one_call_reads_cost_no_second_walk() -> None:
 
     module = Chain().double()
     at = given(module, "d-", outputs=2)
-    apart(module, at, outputs=2)
+    separate(module, at, outputs=2)
     assert walked == ["between"] * MICRO_BATCHES
 
 

@@ -18,7 +18,7 @@ from explorer.runner.measuring.collective_times import SIZES, fit, group_sizes, 
 US = 1e-6
 
 
-def test_a_line_is_found_again() -> None:
+def test_a_line_is_recovered() -> None:
     sent = [1.5 * size for size in SIZES]
     latency, bandwidth = fit(6, sent, [6 * 20 * US + each / 5e9 for each in sent])
     assert latency == pytest.approx(20 * US)

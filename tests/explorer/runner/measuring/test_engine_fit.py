@@ -22,7 +22,7 @@ RUNS = [
 ]
 
 
-def test_costs_that_times_are_made_of_are_found() -> None:
+def test_costs_that_times_are_made_of_are_detected() -> None:
     costs, residual = fit(RUNS)
     for name in EngineCosts.__dataclass_fields__:
         assert getattr(costs, name) == pytest.approx(getattr(TRUTH, name), rel=1e-6), name

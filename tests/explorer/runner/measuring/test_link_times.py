@@ -9,7 +9,7 @@ from explorer.runner.measuring.link_times import SIZES, fit, pairs
 US = 1e-6
 
 
-def test_a_line_is_found_again() -> None:
+def test_a_line_is_recovered() -> None:
     latency, bandwidth = fit(SIZES, [20 * US + size / 5e9 for size in SIZES])
     assert latency == pytest.approx(20 * US)
     assert bandwidth == pytest.approx(5e9)

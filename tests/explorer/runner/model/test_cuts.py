@@ -39,7 +39,7 @@ def load_callable_names() -> dict[str, int]:
     ("operator", "dim"),
     [("first/linear", 0), ("sigmoid", 0), ("second/linear", None), ("mean", None), ("sigmoid#2", 0)],
 )
-def test_the_dimension_that_holds_the_samples_is_found(operator: str, dim: int | None) -> None:
+def test_the_dimension_that_holds_the_samples_is_detected(operator: str, dim: int | None) -> None:
     assert program().batch_dim(tensor_of(operator)) == dim
 
 

@@ -58,7 +58,7 @@ def test_it_is_only_run_where_that_is_allowed():
         construct(NAME, wanted=None, seed=0, allow_model=False)
 
 
-def test_a_library_that_is_not_there_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch):
+def test_a_library_that_is_not_there_is_reported_in_a_line(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(TraceError, match=r"needs the package timm, which is not installed here$"):
         construct(NAME, wanted=None, seed=0, allow_model=True)

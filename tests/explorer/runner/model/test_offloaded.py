@@ -19,8 +19,8 @@ class Layers(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         a, b, c = self.first(x).chunk(3, dim=-1)
-        kept = torch.sigmoid(a * b)
-        return self.second(torch.tanh(kept) * c).relu_().square().sum()  # type: ignore[no-any-return]
+        stored = torch.sigmoid(a * b)
+        return self.second(torch.tanh(stored) * c).relu_().square().sum()  # type: ignore[no-any-return]
 
 
 def gradients(model: nn.Module, x: Tensor, hosted: Offloaded | None, *, fetch: bool = True) -> list[Tensor]:

@@ -34,9 +34,9 @@ def test_updates_are_the_same_to_the_last_bit(name: str, monkeypatch: pytest.Mon
     whole, usual = trained(name, on_host=False)
     pieces, hosted = trained(name, on_host=True)
     assert all(torch.equal(a, b) for a, b in zip(whole, pieces, strict=True))
-    (expected, groups), (states_of, mine) = ((each["state"], each["param_groups"]) for each in
+    (expected, groups), (states_of, own) = ((each["state"], each["param_groups"]) for each in
                                          (usual.state_dict(), hosted.state_dict()))  # fmt: skip
-    assert groups == mine
+    assert groups == own
     for key, states in states_of.items():
         for label, value in states.items():
             assert value is None or torch.equal(value, expected[key][label])

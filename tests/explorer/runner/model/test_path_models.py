@@ -56,7 +56,7 @@ def test_every_rank_makes_the_same_parameters_of_its_part(reference: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["none.py:make", "mine.py:other"])
-def test_what_is_not_there_is_told_in_a_line(reference: str, name: str) -> None:
+def test_what_is_not_there_is_reported_in_a_line(reference: str, name: str) -> None:
     folder = Path(reference.rpartition(":")[0]).parent
     with pytest.raises(RunError, match=r"no such file|has no attribute 'other'") as error:
         construct(f"{folder}/{name}", wanted=None, seed=0, allow_model=True)

@@ -125,7 +125,7 @@ def test_a_tied_parameter_is_one_object_that_its_first_reader_owns() -> None:
     assert program.parameters_of(readers[1:]) == ("table.weight",)
 
 
-def test_dropout_stays_where_it_is_asked_for() -> None:
+def test_dropout_stays_where_it_is_requested() -> None:
     name = "rnnlm-small"
     program = traced(name, 4, without_dropout=False)
     groups = random_groups(program, 1, 4)

@@ -56,42 +56,42 @@ LAYERS: dict[str, Region] = {
     f"{kind}_{i}": (f"layer {i}", False) for i in range(2) for kind in ("linear", "dropout", "gelu", "add")
 } | {"count": ("layer 0", False)}
 CACHED = LAYERS | {f"linear_{i}": (f"layer {i}", True) for i in range(2)}
-APART: dict[str, Region] = {"linear_0": ("a", False), "add_0": ("a", False), "gelu_1": ("b", False)}
+SEPARATE: dict[str, Region] = {"linear_0": ("a", False), "add_0": ("a", False), "gelu_1": ("b", False)}
 
 
 def ran(module: nn.Module, x: Tensor) -> tuple[list[Tensor], int]:
     """(outputs and gradients, bytes that autograd keeps from the forward for the backward)."""
-    kept: dict[int, int] = {}
+    stored: dict[int, int] = {}
 
-    def keep(tensor: Tensor) -> Tensor:
+    def is_cached(tensor: Tensor) -> Tensor:
         if not isinstance(tensor, nn.Parameter):
-            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            stored[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
     torch.manual_seed(3)
     x = x.clone().requires_grad_()
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
+    with torch.autograd.graph.saved_tensors_hooks(is_cached, lambda t: t):
         outputs = module(x)
     wanted = [x, *dict.fromkeys(module.parameters())]
     gradients = torch.autograd.grad(sum(o.square().sum() for o in outputs), wanted)
     gradient_of = {id(p): g for p, g in zip(wanted, gradients, strict=True)}
     order = sorted(dict(module.named_parameters()).items(), key=lambda item: item[0].rsplit(".", 1)[-1])
-    return [*outputs, gradient_of[id(x)], *(gradient_of[id(p)] for _, p in order)], sum(kept.values())
+    return [*outputs, gradient_of[id(x)], *(gradient_of[id(p)] for _, p in order)], sum(stored.values())
 
 
-@pytest.mark.parametrize("regions", [LAYERS, CACHED, APART], ids=["layers", "products cached", "in parts"])
+@pytest.mark.parametrize("regions", [LAYERS, CACHED, SEPARATE], ids=["layers", "products cached", "in parts"])
 def test_what_comes_out_and_every_gradient_is_the_same_and_less_is_kept(regions: Mapping[str, Region]) -> None:
     model = Layers().double()
     x = torch.randn(32, WIDTH, dtype=torch.float64)
     whole = segment(model)
-    expected, kept = ran(whole, x)
+    expected, stored = ran(whole, x)
     assert model.calls == 1
     again = in_regions(segment(model), regions)
     tensors, fewer = ran(again, x)
     assert model.calls == 2  # once more, not twice
-    for mine, theirs in zip(tensors, expected, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
-    assert fewer <= kept if regions is APART else fewer < kept
+    for own, reference in zip(tensors, expected, strict=True):
+        torch.testing.assert_close(own, reference, rtol=1e-12, atol=1e-12)
+    assert fewer <= stored if regions is SEPARATE else fewer < stored
     assert any(isinstance(part, Again) for part in again.children())
     with torch.no_grad():
         torch.manual_seed(3)

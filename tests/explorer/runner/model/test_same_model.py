@@ -40,7 +40,7 @@ def test_room_that_a_question_adds_is_of_the_same_model(planned):
         check_same(with_operator(1, flops=Amount(5.0)), planned, "m")
 
 
-def test_another_name_another_size_and_another_number_are_told():
+def test_another_name_another_size_and_another_number_are_reported():
     with pytest.raises(RunError, match="operator body of the plan is now head"):
         check_same(with_operator(1, name="head"), TRACED, "m")
     with pytest.raises(RunError, match="operator table has other sizes"):

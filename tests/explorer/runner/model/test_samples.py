@@ -12,7 +12,7 @@ HERE = "tests.explorer.runner.model.models"
 
 
 @pytest.mark.parametrize("name", ["gpt-small", "dlrm-small", "multimodal-small", "resnet50-small"])
-def test_demo_models_have_as_many_different_samples_as_asked_for(name: str) -> None:
+def test_demo_models_have_as_many_different_samples_as_requested(name: str) -> None:
     samples = make_samples(name, 6, seed=1, dtype=None, device="cpu")
     again = make_samples(name, 6, seed=1, dtype=None, device="cpu")
     other = make_samples(name, 6, seed=2, dtype=None, device="cpu")
@@ -32,6 +32,6 @@ def test_examples_under_several_seeds_are_joined() -> None:
     assert torch.equal(fewer[0], x[:3])
 
 
-def test_a_builder_that_gives_one_example_only_is_not_asked_for_ever() -> None:
+def test_a_builder_that_gives_one_example_only_is_not_called_for_ever() -> None:
     (x,) = make_samples(f"{HERE}:already_there", 1000, seed=1, dtype=None, device="cpu", allow_model=True)
     assert x.shape == (1000, 8)

@@ -27,11 +27,11 @@ def test_ranks_hold_the_values_of_the_whole_model_and_nothing_else(name: str) ->
     for part in (names[::2], names[1::2]):
         built = maker.build(part, SEED)
         assert {n for n, p in built.module.named_parameters() if not p.is_meta} == set(part)
-        mine = held(built, part, None, "cpu")
-        assert mine.parameters.keys() == set(part)
-        assert not mine.notes
-        assert all(torch.equal(parameter, whole.parameters[n]) for n, parameter in mine.parameters.items())
-        assert all(torch.equal(mine.buffers[n], buffer) for n, buffer in whole.module.named_buffers())
+        own = held(built, part, None, "cpu")
+        assert own.parameters.keys() == set(part)
+        assert not own.notes
+        assert all(torch.equal(parameter, whole.parameters[n]) for n, parameter in own.parameters.items())
+        assert all(torch.equal(own.buffers[n], buffer) for n, buffer in whole.module.named_buffers())
 
 
 def test_weights_that_no_layer_fills_are_the_same_on_every_rank_too() -> None:
@@ -41,9 +41,9 @@ def test_weights_that_no_layer_fills_are_the_same_on_every_rank_too() -> None:
     assert torch.equal(whole["layers.1.weight"], 2 * whole["layers.0.weight"])
     assert torch.equal(whole["clones.0.bias"], whole["clones.1.bias"])
     for part in whole:
-        mine = hold(name, [part], seed=SEED, dtype=None, device="cpu", allow_model=True)
-        assert torch.equal(mine.parameters[part], whole[part]), part
-        noted = any("from_numpy" in note for note in mine.notes)
+        own = hold(name, [part], seed=SEED, dtype=None, device="cpu", allow_model=True)
+        assert torch.equal(own.parameters[part], whole[part]), part
+        noted = any("from_numpy" in note for note in own.notes)
         assert noted == (part != "from_numpy")
 
 
@@ -58,14 +58,14 @@ def test_another_seed_gives_other_values_and_float64_the_same_ones() -> None:
 def test_what_others_hold_is_never_made() -> None:
     """The machine has not the memory for any of its large parameters."""
     name = f"{HERE}:huge"
-    mine = hold(name, ["small.weight", "small.bias"], seed=SEED, dtype=None, device="cpu", allow_model=True)
-    assert sum(parameter.nbytes for parameter in mine.parameters.values()) == 4 * (8 * 8 + 8)
-    assert not mine.notes
+    own = hold(name, ["small.weight", "small.bias"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+    assert sum(parameter.nbytes for parameter in own.parameters.values()) == 4 * (8 * 8 + 8)
+    assert not own.notes
 
 
 def test_tied_parameters_are_held_under_their_first_name() -> None:
-    mine = hold(f"{HERE}:tied", ["table.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
-    assert list(mine.parameters) == ["table.weight"]
+    own = hold(f"{HERE}:tied", ["table.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+    assert list(own.parameters) == ["table.weight"]
     with pytest.raises(RunError, match=r"has no parameter head\.weight"):
         hold(f"{HERE}:tied", ["head.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
 
@@ -85,17 +85,17 @@ def test_a_module_that_was_there_before_is_copied() -> None:
     name = f"{HERE}:already_there"
     before = hold(name, ["weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
     with torch.no_grad():
-        kept = before.parameters["weight"].clone()
+        stored = before.parameters["weight"].clone()
         before.parameters["weight"].zero_()
     after = hold(name, ["weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
-    assert torch.equal(after.parameters["weight"], kept)
+    assert torch.equal(after.parameters["weight"], stored)
     assert "1 parameter of other ranks is made here too" in after.notes[0]
 
 
 def test_a_model_that_is_made_otherwise_each_time_is_made_whole() -> None:
-    mine = hold(f"{HERE}:never_the_same", ["0.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
-    assert "every rank makes the whole model" in mine.notes[0]
-    assert not mine.parameters["0.weight"].is_meta
+    own = hold(f"{HERE}:never_the_same", ["0.weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
+    assert "every rank makes the whole model" in own.notes[0]
+    assert not own.parameters["0.weight"].is_meta
 
 
 def test_random_numbers_elsewhere_are_left_as_they_were() -> None:

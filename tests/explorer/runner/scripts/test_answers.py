@@ -25,7 +25,7 @@ def test_a_gradient_tells_that_its_activation_came_and_a_later_activation_that_a
     assert answers(ONE_F_ONE_B, 1) == {(0, 0, False): (), (0, 1, False): (), (0, 2, False): ((0, 0, True),)}
 
 
-def test_what_was_only_asked_for_has_not_come() -> None:
+def test_what_was_only_requested_has_not_come() -> None:
     early = script(
         "0F0 0SEND0 0F1 0SEND1 0F2 0SEND2 0RECV_GRADIENT0 0B0 0RECV_GRADIENT1 0B1 0RECV_GRADIENT2 0B2",
         "0RECV0 0RECV1 0RECV2 1F0 1B0 0SEND_GRADIENT0 1F1 1F2 1B1 0SEND_GRADIENT1 1B2 0SEND_GRADIENT2",
@@ -36,11 +36,11 @@ def test_what_was_only_asked_for_has_not_come() -> None:
     assert shown[0, 2, True] == ()
 
 
-def test_where_nothing_comes_back_nothing_is_told() -> None:
+def test_where_nothing_comes_back_nothing_is_reported() -> None:
     assert answers(script_of(Load(across=True, training=False, micro_batches=4)), 0) == {}
 
 
-def test_all_that_is_told_was_sent_and_is_told_once() -> None:
+def test_all_that_is_reported_was_sent_and_is_reported_once() -> None:
     sent = [
         {(s.index, s.number, s.do is Do.SEND_GRADIENT) for s in steps if s.do in (Do.SEND, Do.SEND_GRADIENT)}
         for steps in ONE_F_ONE_B.steps

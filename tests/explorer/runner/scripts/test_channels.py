@@ -122,7 +122,7 @@ def test_gradients_flow_back_from_the_readers_that_send_them() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_gradients_told_by_the_graph_are_those_of_the_trace(seed: int) -> None:
+def test_gradients_by_the_graph_are_those_of_the_trace(seed: int) -> None:
     traced = random_traced(random.Random(seed), 6 + seed % 20)
     operators = traced.graph.operators
     senders = {o.forward_of for o in operators if o.phase is Phase.BACKWARD_INPUT}

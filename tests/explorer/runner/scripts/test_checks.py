@@ -47,7 +47,7 @@ def only(findings: list[tuple[str, str]], level: Level, *parts: str) -> None:
     assert "\n" not in findings[0][1]
 
 
-def test_nothing_is_said_of_a_sound_plan() -> None:
+def test_a_sound_plan_has_no_findings() -> None:
     assert check(sound(memory=100.0), PLAN, ranks_available=2, memory=[100.0, 100.0]) == []
 
 
@@ -60,8 +60,8 @@ def test_random_plans_that_the_simulator_runs_have_no_errors() -> None:
 
 def test_operators_and_parameters_on_no_device() -> None:
     only(findings_of(sound(), planned((0, 1), (2,))), Level.ERROR, "parameters of 'd'", "on no device")
-    bare = replace(GRAPH, operators=tuple(replace(o, param_bytes=0.0) for o in GRAPH.operators))
-    only(findings_of(sound(bare), planned((0, 1), (2,))), Level.ERROR, "'d': on no device")
+    plain = replace(GRAPH, operators=tuple(replace(o, param_bytes=0.0) for o in GRAPH.operators))
+    only(findings_of(sound(plain), planned((0, 1), (2,))), Level.ERROR, "'d': on no device")
 
 
 def test_operators_in_two_stages() -> None:
@@ -104,7 +104,7 @@ def test_stages_that_wait_for_each_other() -> None:
     only(findings_of(sound(), planned((0, 2), (1, 3))), Level.ERROR, "stages 0 -> 1 -> 0 wait for each other")
 
 
-def test_an_order_that_deadlocks_is_told_in_one_line() -> None:
+def test_an_order_that_deadlocks_is_reported_in_one_line() -> None:
     plan = planned((0, 1), (2, 3), order=("0F0 0B0 0F1 0B1", "1F0 1F1 1B0 1B1"))
     only(findings_of(sound(), plan), Level.ERROR, "the order deadlocks: 0B0 on device 0 waits for 1B0 on device 1")
 
@@ -183,7 +183,7 @@ def test_a_plan_of_single_operators_may_go_back_and_forth() -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adafactor", *OPTIMIZERS])
-def test_an_optimizer_that_is_not_run_is_refused_unless_another_is_asked_for(optimizer: str) -> None:
+def test_an_optimizer_that_is_not_run_is_refused_unless_another_is_requested(optimizer: str) -> None:
     p = sound(optimizer=Optimizer(optimizer))
     if optimizer in OPTIMIZERS:
         assert findings_of(p, PLAN) == []

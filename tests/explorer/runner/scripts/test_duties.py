@@ -12,7 +12,7 @@ from explorer.library.answer import is_known
 from explorer.library.cached_solver import CachedSolver
 from explorer.runner.scripts.duties import duties, packed
 from explorer.runner.scripts.lowering import make_script
-from explorer.runner.scripts.with_engine import run_seconds, second_telling, with_engine
+from explorer.runner.scripts.with_engine import run_seconds, runtime_estimator, with_engine
 from solvers.evaluation.simulation import simulate
 from solvers.formats.plan_json import read_plan, write_plan
 from solvers.plan.plan import Action, Plan, Stage
@@ -124,20 +124,20 @@ def test_a_plan_file_keeps_what_the_engine_takes() -> None:
     assert read_plan(without).problem.engine is None
 
 
-def test_of_the_plans_found_the_one_that_takes_least_in_a_run_is_the_answer() -> None:
+def test_of_the_candidate_plans_the_one_that_takes_least_in_a_run_is_the_answer() -> None:
     """Messages and steps that cost as much as operators: fewer micro-batches, or fewer stages, take less."""
     chain = problem_of("gpt-small", devices=2, mini_batch=16, micro_batches=None)
     work_s = float(chain.compute.at(chain.cluster.devices[0].kind, 4).sum())
     engine = EngineCosts(0.0, work_s / 4, work_s / 4, work_s / 2, work_s / 2)
     chain = replace(chain, engine=engine)
     before = solve(chain, "auto", effort=Effort.QUICK)
-    after = solve(chain, "auto", effort=Effort.QUICK, second=second_telling(chain))
+    after = solve(chain, "auto", effort=Effort.QUICK, second=runtime_estimator(chain))
     assert before.plan is not None
     assert after.plan is not None
     assert run_seconds(chain, after.plan) < 0.95 * run_seconds(chain, before.plan)
     assert after.objective_s >= before.objective_s
-    assert second_telling(replace(chain, engine=None)) is None
-    assert second_telling(replace(chain, objective=Objective.MAX_LOAD)) is None
+    assert runtime_estimator(replace(chain, engine=None)) is None
+    assert runtime_estimator(replace(chain, objective=Objective.MAX_LOAD)) is None
 
 
 def test_a_known_plan_of_least_run_time_is_given_at_once(tmp_path: Path) -> None:
@@ -145,14 +145,14 @@ def test_a_known_plan_of_least_run_time_is_given_at_once(tmp_path: Path) -> None
     other = replace(chain, engine=replace(COSTS, sent_s=2 * COSTS.sent_s + 1.0))
     known = []
     for one in (chain, chain, other):
-        with CachedSolver(tmp_path / "plans.sqlite") as ask:
-            result = ask(one, "equal", second=second_telling(one))
+        with CachedSolver(tmp_path / "plans.sqlite") as solver:
+            result = solver(one, "equal", second=runtime_estimator(one))
         known.append(is_known(result.notes))
     assert known == [False, True, False]
 
 
 def test_other_scripts_tell_another_time(monkeypatch: pytest.MonkeyPatch) -> None:
     chain, _ = two_ranks()
-    before = second_telling(chain).name
+    before = runtime_estimator(chain).name
     monkeypatch.setattr(with_engine_file, "_scripts_hash", lambda: "0" * 16)
-    assert second_telling(chain).name not in (before, None)
+    assert runtime_estimator(chain).name not in (before, None)

@@ -112,7 +112,7 @@ def test_a_tensor_goes_to_a_device_once_however_many_readers_it_has_there() -> N
 def test_compute_keeps_the_order_of_the_plan() -> None:
     """Forwards, and the first step of every backward, stand as the plan has them; what is made of several of its
     actions stands where the first of them stood."""
-    apart = 0
+    separate = 0
     for seed, p, plan, _, script in cases():
         for rank, device in enumerate(script.devices):
             planned, moved = _planned(p, plan, script, device)
@@ -122,10 +122,10 @@ def test_compute_keeps_the_order_of_the_plan() -> None:
                 if step.do in (Do.FORWARD, Do.BACKWARD, Do.BACKWARD_INPUT)
             ]
             if order != planned:  # a gradient for parameters alone comes too late to make both at the first
-                apart += 1
+                separate += 1
                 assert Counter(order) == Counter(planned), seed
                 assert moved, seed
-    assert apart <= 2
+    assert separate <= 2
 
 
 Planned = list[tuple[bool, int, int]]
@@ -136,15 +136,15 @@ def _planned(p: Problem, plan: Plan, script: Script, device: int) -> tuple[Plann
     parameters apart."""
     segment_of = {(stage, o): i for i, s in enumerate(script.segments) for stage in s.stages for o in s.operators}
     order: dict[tuple[bool, int, int], None] = {}
-    apart = False
+    separate = False
     for action in _of(p, plan, device):
-        apart |= action.kind == "W"
+        separate |= action.kind == "W"
         for o in _operators(p, plan, action):
             operator = p.graph.operators[o]
             home = o if operator.forward_of is None else operator.forward_of
             if operator.phase is not Phase.UPDATE:
                 order[operator.phase is Phase.FORWARD, segment_of[action.stage, home], action.micro_batch] = None
-    return list(order), apart
+    return list(order), separate
 
 
 def _of(p: Problem, plan: Plan, device: int) -> Iterator[Action]:
@@ -163,7 +163,7 @@ def length_s(p: Problem, plan: Plan) -> float:
     gradients = gradients_of(p.graph)
     layout = lay_out(p, plan, gradients)
     channels = channels_of(p.graph, layout.segments, gradients, p.mini_batch, by_operator=layout.by_operator)
-    return run_events(Waits(p, layout, channels, plan.devices_used()), layout.loose).length_s
+    return run_events(Waits(p, layout, channels, plan.devices_used()), layout.unordered).length_s
 
 
 def test_joined_operators_take_as_long_as_the_simulator_says_of_single_ones() -> None:
@@ -292,8 +292,8 @@ def test_a_plan_that_sends_where_no_link_is_is_refused() -> None:
 
 def test_a_graph_whose_backward_is_no_mirror_is_refused() -> None:
     g = training_graph(CHAIN, 4, nbytes=1.0)
-    loose = tuple(replace(o, forward_of=None) if o.name == "c'" else o for o in g.operators)
-    p = problem(replace(g, operators=loose), [1.0] * 8, 2)
+    unordered = tuple(replace(o, forward_of=None) if o.name == "c'" else o for o in g.operators)
+    p = problem(replace(g, operators=unordered), [1.0] * 8, 2)
     with pytest.raises(RunError, match='"c\'" belongs to no forward operator'):
         make_script(p, hand_made(p, [("ab", 0), ("cd", 1)], ["0F0 0B0", "1F0 1B0"], 1))
 
@@ -397,7 +397,7 @@ def test_one_pass_is_the_first_micro_batch_with_all_samples() -> None:
     assert grid(script) == ["rank 0 on device 0: 0F0 0SEND0", "rank 1 on device 1: 0RECV0 1F0"]
 
 
-def test_gradients_of_another_telling_are_taken_at_their_word() -> None:
+def test_gradients_of_another_source_are_taken_as_stated() -> None:
     p = problem(training_graph(CHAIN, 4, nbytes=1.0), [1.0] * 8, 2)
     plan = hand_made(p, [("ab", 0), ("cd", 1)], ["0F0 0B0", "1F0 1B0"], 1)
     assert make_script(p, plan).channels[0].senders == (1,)

@@ -32,10 +32,10 @@ def apart_graph(edges: list[tuple[int, int]], count: int, without_inputs: str = 
         tensors = [replace(t, consumers=(*t.consumers, weight)) if count + o in t.consumers else t for t in tensors]
         tensors.append(Tensor(weight, (weight + 1,)))
     gone = {count + o for o in range(count) if operators[o].name in without_inputs}
-    kept = [o for o in range(len(operators)) if o not in gone]
-    number = {o: i for i, o in enumerate(kept)}
+    stored = [o for o in range(len(operators)) if o not in gone]
+    number = {o: i for i, o in enumerate(stored)}
     return OpGraph(
-        tuple(operators[o] for o in kept),
+        tuple(operators[o] for o in stored),
         tuple(
             replace(t, producer=number[t.producer], consumers=tuple(number[c] for c in t.consumers if c not in gone))
             for t in tensors
@@ -211,7 +211,7 @@ def test_calls_stay_whole_and_cpus_run_what_is_ready() -> None:
     plan = Plan(stages, tuple(tuple(map(parse_action, row.split())) for row in ["0F0 0B0", "1F0 1B0"]))
     made = lay_out(p, plan, gradients_of(graph))
     assert [(s.operators, s.stages) for s in made.segments] == [((1, 2), (0,)), ((0,), (1,)), ((3,), (1,))]
-    assert made.loose == frozenset({1})
+    assert made.unordered == frozenset({1})
 
 
 def test_a_stage_without_forward_operators_is_refused() -> None:

@@ -11,17 +11,17 @@ import torch.distributed as dist
 
 def addresses() -> list[str]:
     """Local addresses, in hexadecimal, of the sockets of this process and its parent that others can connect to."""
-    mine = set()
+    own = set()
     for process in (os.getpid(), os.getppid()):
         for handle in Path(f"/proc/{process}/fd").iterdir():
             target = os.readlink(handle) if handle.is_symlink() else ""
             if target.startswith("socket:["):
-                mine.add(target[len("socket:[") : -1])
+                own.add(target[len("socket:[") : -1])
     hosts = []
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/self/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
             _, local, _, state, *rest = line.split()
-            if state == "0A" and rest[5] in mine:
+            if state == "0A" and rest[5] in own:
                 hosts.append(local.partition(":")[0])
     return hosts
 

@@ -21,27 +21,27 @@ LAST = 600.0
 """Longer than any test."""
 
 
-def say(line: str) -> None:
+def report(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def progress(phase: str, done: int, of: int) -> None:
-    say(f"@progress {json.dumps({'phase': phase, 'done': done, 'of': of})}")
+    report(f"@progress {json.dumps({'phase': phase, 'done': done, 'of': of})}")
 
 
 def meet() -> list[str]:
     """Rank 0 hears from every other one at the address that all were given."""
     place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     if RANK == 0:
-        heard = [""] * (RANKS - 1)
+        received = [""] * (RANKS - 1)
         with socket.create_server(place) as server:
             server.settimeout(60.0)
             for _ in range(RANKS - 1):
                 with server.accept()[0] as other:
                     number, messages = other.recv(1000).decode().split(" ")
-                    heard[int(number) - 1] = messages
-        return heard
+                    received[int(number) - 1] = messages
+        return received
     for _ in range(600):
         try:
             with socket.create_connection(place) as other:
@@ -54,22 +54,22 @@ def meet() -> list[str]:
 
 
 def finish() -> None:
-    heard = meet()
+    received = meet()
     if RANK == 0:
         for step in range(1, 5):
             progress("measuring", step, 4)
             time.sleep(0.3)
-        say('@failure {"status": "failed", "reason": "a rank must not speak for the job"}')
-        say("\x1b[31mred and \udcff".encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
-        say("secrets: " + " ".join(sorted(key for key in os.environ if "TOKEN" in key)))
+        report('@failure {"status": "failed", "reason": "a rank must not speak for the job"}')
+        report("\x1b[31mred and \udcff".encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+        report("secrets: " + " ".join(sorted(key for key in os.environ if "TOKEN" in key)))
         request = json.loads((FOLDER / "request.json").read_text())
         environment = Environment((), (), request["backend"], "", "", int(os.environ["OMP_NUM_THREADS"]), "")
-        notes = (str(explorer.__file__), os.environ["PYTHONPATH"], *heard)
+        notes = (str(explorer.__file__), os.environ["PYTHONPATH"], *received)
         outcome = Outcome(RunStatus.DONE, environment=environment, iterations_s=(0.5, 0.25) * 2000, notes=notes)
         write_outcome(FOLDER / "result.json", outcome)
     else:
-        say('@progress {"phase": "of another rank", "done": 1, "of": 4}')
-        say("here I am")
+        report('@progress {"phase": "of another rank", "done": 1, "of": 4}')
+        report("here I am")
 
 
 def fail() -> None:
@@ -99,7 +99,7 @@ def hang() -> None:
     if RANK == 0:
         code = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep({LAST})"
         subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
-        say("hanging")
+        report("hanging")
         progress("measuring", 3, 10)
     time.sleep(LAST)
 

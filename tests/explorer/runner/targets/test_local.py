@@ -42,13 +42,13 @@ def run(
     *,
     target: LocalTarget = LIGHT,
     request: RunRequest = PATIENT,
-    heard: list[RunProgress] | None = None,
+    received: list[RunProgress] | None = None,
     should_stop: Callable[[], bool] = never,
 ) -> Outcome:
     """The outcome of a bundle whose ranks behave as ``how`` says; all its processes must have ended."""
     monkeypatch.setenv("STANDIN", how)
     bundle = write_bundle(folder, two_rank_text(), request, target.name)
-    seen = [] if heard is None else heard
+    seen = [] if received is None else received
     outcome = target.run(two_rank_text(), request, 2, bundle.folder, seen.append, should_stop)
     assert living(folder) == []
     return outcome
@@ -154,21 +154,21 @@ def test_a_time_limit_names_the_rank_that_stood_still(tmp_path: Path, monkeypatc
 
 def test_ranks_that_work_and_wait_for_nobody_are_not_blamed(tmp_path: Path) -> None:
     look = log.Watch(tmp_path, 2)
-    (tmp_path / "beat-0").write_bytes(beat(waits=False))
-    (tmp_path / "beat-1").write_bytes(beat(waits=False))
+    (tmp_path / "beat-0").write_bytes(heartbeat(waits=False))
+    (tmp_path / "beat-1").write_bytes(heartbeat(waits=False))
     assert not look.look(100.0)
     assert not look.look(200.0)
-    (tmp_path / "beat-0").write_bytes(beat(waits=True))
+    (tmp_path / "beat-0").write_bytes(heartbeat(waits=True))
     assert not look.look(300.0)  # it has just moved
     assert look.look(400.0)
     assert look.stall is not None
     assert look.stall.rank == 1
-    (tmp_path / "beat-1").write_bytes(beat(waits=True))
+    (tmp_path / "beat-1").write_bytes(heartbeat(waits=True))
     assert look.look(500.0)
     assert look.stall is None
 
 
-def beat(*, waits: bool) -> bytes:
+def heartbeat(*, waits: bool) -> bytes:
     return heartbeats._HEAD.pack(os.getpid(), 1, waits) + b"0F0".ljust(heartbeats._TEXT)
 
 
@@ -244,7 +244,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.slow
-def test_when_the_one_that_asked_is_killed_nothing_survives(parent: tuple[subprocess.Popen[bytes], Path]) -> None:
+def test_when_the_client_is_killed_nothing_survives(parent: tuple[subprocess.Popen[bytes], Path]) -> None:
     process, folder = parent
     wait_until(lambda: len(list(folder.glob("pid-*"))) == 3)
     assert len(living(folder)) == 3
@@ -254,28 +254,28 @@ def test_when_the_one_that_asked_is_killed_nothing_survives(parent: tuple[subpro
 
 def test_a_mark_finds_its_processes_only() -> None:
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
-    with subprocess.Popen(sleeper, env={**os.environ, MARK: "a" * 16}) as mine:
+    with subprocess.Popen(sleeper, env={**os.environ, MARK: "a" * 16}) as own:
         try:
-            wait_until(lambda: marked("a" * 16) == [mine.pid])
+            wait_until(lambda: marked("a" * 16) == [own.pid])
             assert marked("a" * 15) == []
         finally:
-            mine.kill()
+            own.kill()
 
 
 def test_a_process_whose_mark_can_no_longer_be_read_is_ended_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is being killed has no environment left, and has not ended yet."""
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
     command = [sys.executable, "-c", deaf]
-    with subprocess.Popen(command, env={**os.environ, MARK: "b" * 16}, stdout=subprocess.PIPE) as mine:
+    with subprocess.Popen(command, env={**os.environ, MARK: "b" * 16}, stdout=subprocess.PIPE) as own:
         try:
-            assert mine.stdout is not None
-            assert mine.stdout.readline() == b"\n"
-            looks = iter([[mine.pid]])
+            assert own.stdout is not None
+            assert own.stdout.readline() == b"\n"
+            looks = iter([[own.pid]])
             monkeypatch.setattr(processes, "marked", lambda _: next(looks, []))
             processes.end_marked("b" * 16, 0.0)
-            assert not is_alive(mine.pid)
+            assert not is_alive(own.pid)
         finally:
-            mine.kill()
+            own.kill()
 
 
 def test_under_torchrun_a_run_ends_with_its_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,17 +27,17 @@ def feed(path: Path, pieces: list[bytes]) -> tuple[list[RunProgress], RunLog]:
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_lines_are_told_apart_whatever_the_pieces(size: int, tmp_path: Path) -> None:
+def test_lines_are_distinguished_whatever_the_pieces(size: int, tmp_path: Path) -> None:
     data = PRINTED.encode()
     shown, log = feed(tmp_path / "log.txt", [data[i : i + size] for i in range(0, len(data), size)])
     assert log.exits == [Exit(1, -9)]
     assert log.progress == RunProgress("measuring", 1, 2)
     assert [step for step in shown if not step.line] == [RunProgress("starting"), log.progress, log.progress]
-    first, *lines, end, exit_told = (tmp_path / "log.txt").read_text().splitlines()
+    first, *lines, end, exit_reported = (tmp_path / "log.txt").read_text().splitlines()
     assert lines == LINES
     assert first.startswith("# begun 20")
     assert re.fullmatch(r"# ended after \d+\.\d s, while measuring", end)
-    assert exit_told == "# rank 1 ended with status -9"
+    assert exit_reported == "# rank 1 ended with status -9"
     assert log.last == "last"
 
 
@@ -47,8 +47,8 @@ def test_a_line_without_an_end_and_a_log_without_an_end_are_cut(
     monkeypatch.setattr(run_log, "MAX_LINE_BYTES", 10)
     monkeypatch.setattr(run_log, "MAX_LOG_BYTES", 30)
     shown, _ = feed(tmp_path / "log.txt", [b"x" * 25] * 40)
-    kept = (tmp_path / "log.txt").read_text().splitlines()[1:-1]
-    assert kept == ["x" * 10, "x" * 10, "(the log was too long: the rest is left out)"]
+    lines = (tmp_path / "log.txt").read_text().splitlines()[1:-1]
+    assert lines == ["x" * 10, "x" * 10, "(the log was too long: the rest is left out)"]
     assert sum(len(step.line) for step in shown) == 1000
 
 

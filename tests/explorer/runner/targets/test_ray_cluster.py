@@ -50,10 +50,10 @@ def push(
     folder: Path,
     do: str,
     request: RunRequest = REQUEST,
-    heard: list[RunProgress] | None = None,
+    received: list[RunProgress] | None = None,
     should_stop: Callable[[], bool] = never,
 ) -> Outcome:
-    seen = [] if heard is None else heard
+    seen = [] if received is None else received
     return to.run(json.dumps({"do": do}), request, 2, folder, seen.append, should_stop)
 
 
@@ -145,7 +145,7 @@ def test_ranks_that_find_no_room_are_a_failure(head: Head, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("token", "message"), [("", "asks for a token (HTTP 401)"), ("not-the-right-one", "does not accept this token")]
 )
-def test_a_wrong_or_missing_token_is_told(token: str, message: str, head: Head, tmp_path: Path) -> None:
+def test_a_wrong_or_missing_token_is_reported(token: str, message: str, head: Head, tmp_path: Path) -> None:
     with pytest.raises(RunError) as refused:
         push(target(head, token=token), tmp_path, "finish")
     assert message in str(refused.value)
@@ -166,7 +166,7 @@ def test_a_plan_of_a_demo_model_really_runs_there(head: Head, tmp_path: Path) ->
     assert len(outcome.rank_devices) == 2
 
 
-def test_a_cluster_that_loses_its_power_is_told(head: Head, tmp_path: Path) -> None:
+def test_a_cluster_that_loses_its_power_is_reported(head: Head, tmp_path: Path) -> None:
     """The last one: nothing of the head is left."""
 
     def listen(step: RunProgress) -> None:

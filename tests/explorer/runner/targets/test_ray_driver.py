@@ -30,7 +30,7 @@ def test_ranks_of_a_host_follow_one_another() -> None:
     assert by_host(["b", "a", "b", "a"]) == [0, 2, 1, 3]
 
 
-def test_each_rank_is_told_its_place_among_two_hosts() -> None:
+def test_each_rank_gets_its_place_among_two_hosts() -> None:
     places = [Place("x", "10.0.0.1", ("3",)), Place("x", "10.0.0.1", ("1",)), Place("y", "10.0.0.2", ("0",))]
     shown = environments(places, 4711, CUDA)
     assert [(e["RANK"], e["LOCAL_RANK"], e["LOCAL_WORLD_SIZE"], e["GROUP_RANK"]) for e in shown] == [
@@ -44,7 +44,7 @@ def test_each_rank_is_told_its_place_among_two_hosts() -> None:
     assert not any("GLOO_SOCKET_IFNAME" in e for e in shown)
 
 
-def test_ranks_of_one_host_meet_on_loopback_and_see_no_gpu_unless_asked() -> None:
+def test_ranks_of_one_host_meet_on_loopback_and_see_no_gpu_unless_requested() -> None:
     shown = environments([Place("x", "10.0.0.1", ())] * 2, 4711, RunRequest(backend=Backend.CPU, threads=3))
     assert {(e["MASTER_ADDR"], e["CUDA_VISIBLE_DEVICES"], e["OMP_NUM_THREADS"]) for e in shown} == {
         ("127.0.0.1", "", "3")

@@ -20,7 +20,7 @@ from tests.explorer.runner.targets.fake_ray import TOKEN, Answer, fake_ray, json
 def test_the_token_goes_along_and_is_blotted_out_of_what_comes_back() -> None:
     with fake_ray(lambda method, path: Answer(body=f"you sent {TOKEN}".encode())) as fake:
         server = server_at("target t", f"{fake.address}/behind/a/proxy/", TOKEN)
-        reply = server.ask("GET", "/api/version")
+        reply = server.request("GET", "/api/version")
     assert fake.requests == [("GET", "/behind/a/proxy/api/version", f"Bearer {TOKEN}")]
     assert (reply.status, reply.body) == (200, "you sent <token>")
     assert TOKEN not in repr(server)
@@ -34,7 +34,7 @@ def test_a_redirect_is_not_followed(status: int) -> None:
             fake_ray(lambda method, path: elsewhere) as fake,
             pytest.raises(Refused, match="which is not followed"),
         ):
-            server_at("target t", fake.address, TOKEN).ask("GET", "/api/version")
+            server_at("target t", fake.address, TOKEN).request("GET", "/api/version")
     assert other.requests == []
 
 
@@ -43,7 +43,7 @@ def test_a_reply_that_is_too_large_is_cut_off() -> None:
         fake_ray(lambda method, path: Answer(body=bytes(5_000))) as fake,
         pytest.raises(Refused, match="more than 1,000 bytes"),
     ):
-        server_at("target t", fake.address).ask("GET", "/", most_bytes=1_000)
+        server_at("target t", fake.address).request("GET", "/", most_bytes=1_000)
 
 
 def test_a_reply_that_does_not_end_is_not_waited_for() -> None:
@@ -51,23 +51,23 @@ def test_a_reply_that_does_not_end_is_not_waited_for() -> None:
     with fake_ray(lambda method, path: Answer(body=b"abc", pause=pause)) as fake:
         server = server_at("target t", fake.address)
         with pytest.raises(Unreachable, match=r"no answer within 0\.3 s"):
-            server.ask("GET", "/", timeout_s=0.3)
+            server.request("GET", "/", timeout_s=0.3)
         with pytest.raises(Stopped):
-            server.ask("GET", "/", timeout_s=60.0, should_stop=lambda: bool(fake.requests))
+            server.request("GET", "/", timeout_s=60.0, should_stop=lambda: bool(fake.requests))
         pause.set()
     assert not [thread for thread in threading.enumerate() if thread.name == "request"]
 
 
-def test_no_answer_at_all_is_told() -> None:
+def test_no_answer_at_all_is_reported() -> None:
     with fake_ray(lambda method, path: Answer(cut=True)) as fake:
         server = server_at("target t", fake.address)
         with pytest.raises(Unreachable, match=r"connection|closed|HTTP"):
-            server.ask("GET", "/")
+            server.request("GET", "/")
     with pytest.raises(Unreachable, match="connection refused"):
-        server.ask("GET", "/")
+        server.request("GET", "/")
 
 
-def test_what_speaks_no_http_is_told() -> None:
+def test_what_speaks_no_http_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def babble() -> None:
@@ -78,7 +78,7 @@ def test_what_speaks_no_http_is_told() -> None:
         thread = threading.Thread(target=babble)
         thread.start()
         with pytest.raises(Unreachable, match="does not speak HTTP"):
-            server_at("target t", f"http://127.0.0.1:{listener.getsockname()[1]}").ask("GET", "/")
+            server_at("target t", f"http://127.0.0.1:{listener.getsockname()[1]}").request("GET", "/")
         thread.join()
 
 
@@ -141,14 +141,14 @@ def guarded(certificates: Path) -> Iterator[tuple[str, Path]]:
 def test_tls_trusts_the_authority_of_the_file_and_no_other(guarded: tuple[str, Path]) -> None:
     address, authority = guarded
     trusting = server_at("target t", address, TOKEN, ca_file=str(authority))
-    assert trusting.ask("GET", "/").body == '{"fine": true}'
+    assert trusting.request("GET", "/").body == '{"fine": true}'
     with pytest.raises(Refused, match="its certificate is not trusted"):
-        server_at("target t", address, TOKEN).ask("GET", "/")
+        server_at("target t", address, TOKEN).request("GET", "/")
     other_name = server_at("target t", address.replace("127.0.0.1", "localhost"), TOKEN, ca_file=str(authority))
     with pytest.raises(Refused, match="its certificate is not trusted"):
-        other_name.ask("GET", "/")
+        other_name.request("GET", "/")
     careless = server_at("target t", address, TOKEN, verify_tls=False)
-    assert careless.ask("GET", "/").status == 200
+    assert careless.request("GET", "/").status == 200
 
 
 def test_a_file_without_certificates_is_refused(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_a_time_limit_stops_the_job(tmp_path: Path) -> None:
     assert outcome.status is RunStatus.TIME_LIMIT
 
 
-def test_a_stop_that_the_cluster_does_not_confirm_is_told(tmp_path: Path) -> None:
+def test_a_stop_that_the_cluster_does_not_confirm_is_reported(tmp_path: Path) -> None:
     cluster = Cluster(("RUNNING", ""), also={("POST", "stop"): Answer(500, b"Traceback\nValueError: not today\n")})
     outcome, _ = push(cluster, tmp_path, request=RunRequest(time_limit_s=0.3))
     assert outcome.status is RunStatus.TIME_LIMIT
@@ -246,7 +246,7 @@ class Busy(Cluster):
         return Answer(503, b"busy") if self.number % 5 == 2 else super().__call__(method, path)
 
 
-def test_a_cluster_that_is_busy_for_a_moment_is_asked_again(tmp_path: Path) -> None:
+def test_a_cluster_that_is_busy_for_a_moment_is_requested_again(tmp_path: Path) -> None:
     outcome, _ = push(Busy(("RUNNING", ""), ("SUCCEEDED", "bye")), tmp_path, patience_s=30.0)
     assert outcome.reason == "the job ended without a result; its last words: bye"
 
@@ -290,7 +290,7 @@ def test_a_job_that_the_cluster_forgot_ends_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "message"), [(401, "asks for a token (HTTP 401)"), (403, "does not accept this token (HTTP 403)")]
 )
-def test_a_token_that_is_not_accepted_is_told_before_anything_is_sent(
+def test_a_token_that_is_not_accepted_is_reported_before_anything_is_sent(
     status: int, message: str, tmp_path: Path
 ) -> None:
     also = {("GET", "version"): Answer(status, f"{TOKEN} is wrong".encode())}

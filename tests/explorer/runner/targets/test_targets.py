@@ -30,13 +30,13 @@ def refused(folder: Path, text: str) -> str:
 
 
 def test_there_is_always_a_local_target(tmp_path: Path) -> None:
-    bare = load_targets(None, {"XDG_CONFIG_HOME": str(tmp_path)})
-    assert list(bare.setups) == ["local"]
-    assert bare.get("local").name == "local"
+    plain = load_targets(None, {"XDG_CONFIG_HOME": str(tmp_path)})
+    assert list(plain.setups) == ["local"]
+    assert plain.get("local").name == "local"
     assert list(load_targets(declare(tmp_path, '[two]\nkind = "local"\n'), {}).setups) == ["local", "two"]
 
 
-def test_a_file_is_found_by_flag_by_variable_or_in_the_configuration(tmp_path: Path) -> None:
+def test_a_file_is_detected_by_flag_by_variable_or_in_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "placement-explorer").mkdir()
     declare(tmp_path / "placement-explorer", '[three]\nkind = "local"\n')
     question = declare(tmp_path, '[two]\nkind = "local"\n')
@@ -48,7 +48,7 @@ def test_a_file_is_found_by_flag_by_variable_or_in_the_configuration(tmp_path: P
         load_targets(str(tmp_path / "none.toml"), home)
 
 
-def test_a_target_says_what_a_run_is_unless_told_otherwise(tmp_path: Path) -> None:
+def test_a_target_says_what_a_run_is_by_default(tmp_path: Path) -> None:
     text = '[local]\nthreads = 2\npin = false\nbackend = "cpu"\ntimeout = 30\nmax_ranks = 3\n'
     targets = load_targets(declare(tmp_path, text), {})
     question = targets.defaults("local")
@@ -101,7 +101,7 @@ def test_a_password_in_an_address_or_a_token_in_place_of_a_name_is_not_repeated(
     assert SECRET not in refused(tmp_path, RAY.format(address="https://head") + f'token_env = "{SECRET}"\n')
 
 
-def test_a_token_is_read_where_it_is_asked_for_and_shown_nowhere(tmp_path: Path) -> None:
+def test_a_token_is_read_where_it_is_requested_and_shown_nowhere(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(f"{SECRET}\n")
     text = RAY.format(address="https://head:8265/") + 'token_file = "token"\nca_file = "ca.pem"\nhosts = 2\n'
     targets = load_targets(declare(tmp_path, text), {})
@@ -112,7 +112,7 @@ def test_a_token_is_read_where_it_is_asked_for_and_shown_nowhere(tmp_path: Path)
     assert SECRET not in repr(targets)
 
 
-def test_a_token_that_is_not_there_or_broken_is_said_without_it(tmp_path: Path) -> None:
+def test_a_token_that_is_not_there_or_broken_is_stated_without_it(tmp_path: Path) -> None:
     targets = load_targets(declare(tmp_path, RAY.format(address="https://head") + 'token_env = "T"\n'), {})
     setup = targets.setup("c")
     assert isinstance(setup, RaySetup)

@@ -56,9 +56,9 @@ def trained(folder: Path, model: str, made: Mapping[str, Made], changes: Changes
         count[name] = processes(problem, plan)
         cases.append([name, model, f"{name}.json", count[name], STEPS, "", ""])
     for first, second in changes:
-        kept = f"{first} to {second} kept"
-        for name, then, resume, keep in ((first, "", "", kept), (second, ", then", kept, "")):
-            cases.append([f"{first} to {second}{then}", model, f"{name}.json", count[name], half, resume, keep])
+        saved = f"{first} to {second} kept"
+        for name, then, resume, save in ((first, "", "", saved), (second, ", then", saved, "")):
+            cases.append([f"{first} to {second}{then}", model, f"{name}.json", count[name], half, resume, save])
     (folder / "cases.json").write_text(json.dumps(cases))
     return launched("tests.explorer.runner.training.divided_trainings", folder)
 

@@ -45,14 +45,14 @@ def batches(model: str) -> Iterator[tuple[Tensor, ...]]:
         yield tuple(torch.randint(words, (SAMPLES, *each.shape[1:]), generator=draw) for each in inputs)
 
 
-def trained(folder: Path, model: str, plan: str, count: int, resume: str, keep: str) -> dict[str, Any]:
+def trained(folder: Path, model: str, plan: str, count: int, resume: str, save: str) -> dict[str, Any]:
     training = explorer.launch(
         str(folder / plan), model=build_of(model), optimizer=models.adamw, batches=batches(model), clip=0.5,
         accumulate=2, seed=1, schedule=models.warm_up, resume=folder / resume if resume else None,
     )  # fmt: skip
     steps = [astuple(step) for step in training.steps(count)]
-    if keep:
-        training.save(folder / keep)
+    if save:
+        training.save(folder / save)
     weights = {name: float(value.double().abs().sum()) for name, value in training.full_state_dict().items()}
     return {"curve": steps, "weights": weights}
 
@@ -63,12 +63,12 @@ def main(folder: Path) -> None:
     most = max(case[3] for case in cases)
     process = next((number for number in range(1, most) if os.fork() == 0), 0)
     results = {}
-    for number, (name, model, plan, count, steps, resume, keep) in enumerate(cases):
+    for number, (name, model, plan, count, steps, resume, save) in enumerate(cases):
         if process < count:
             dist.init_process_group(
                 "gloo", init_method=f"file://{folder}/meet{number}", rank=process, world_size=count
             )  # fmt: skip
-            results[name] = trained(folder, model, plan, steps, resume, keep)
+            results[name] = trained(folder, model, plan, steps, resume, save)
             dist.destroy_process_group()
     if process == 0:
         (folder / "results.json").write_text(json.dumps(results))

@@ -93,13 +93,13 @@ def against_eager(training: Training, name: str) -> dict[str, Any]:
     return {
         "kinds": sorted({kind for kind, *_ in module.steps}),
         "loss": max(abs(a - b) / abs(b) for a, b in zip(losses, true_losses, strict=True)),
-        "gradients": {each: apart(value, true_gradients[each]) for each, value in gradient_of.items()},
+        "gradients": {each: separate(value, true_gradients[each]) for each, value in gradient_of.items()},
         "none": sorted(each for each, value in gradient_of.items() if value is None),
         "replicas agree": all(
             part[each] is None if value is None else torch.equal(part[each], value)
             for part in everywhere for each, value in gradient_of.items() if each in part
         ),
-        "state": {each: apart(after[each], true[each]) for each in true if each not in written_apart},
+        "state": {each: separate(after[each], true[each]) for each in true if each not in written_apart},
         "counted": {each: int(value) for each, value in after.items() if value.dtype == torch.int64},
         "true counts": {each: int(value) for each, value in true.items() if value.dtype == torch.int64},
         "statistics of rank 1": [
@@ -149,11 +149,11 @@ def buffers_of_several_segments(training: Training) -> set[str]:
         targets = {id(machine.held.buffers[target]) for target in program.buffer_names_changed(segment.operators)}
         for tensor in targets:
             readers[first[tensor]] = readers.get(first[tensor], 0) + 1
-    apart = {name for name, count in readers.items() if count > 1}
-    return {key for key, name in keys.items() if name in apart}
+    separate = {name for name, count in readers.items() if count > 1}
+    return {key for key, name in keys.items() if name in separate}
 
 
-def apart(made: Tensor | None, true: Tensor | None) -> float:
+def separate(made: Tensor | None, true: Tensor | None) -> float:
     """The largest difference over the largest entry; infinite where one is None and the other is not."""
     if made is None or true is None:
         return 0.0 if made is true else float("inf")

@@ -146,7 +146,7 @@ def test_equals_the_whole_model(name: str, results: dict[str, Any], made: dict[s
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.fault])
-def test_a_fault_is_found(name: str, results: dict[str, Any]) -> None:
+def test_a_fault_is_detected(name: str, results: dict[str, Any]) -> None:
     """The sum that goes astray is that of the loss."""
     errors = results[name]
     print(f"{name}: loss {errors['loss']:.1e}, gradient {errors['gradient']:.1e}")
@@ -172,9 +172,9 @@ def test_exchanges_along_each_axis_are_those_of_the_plan(
     for axis in range(2):
         planned = planned_by_rank(made[name], len(each), times, axis)
         assert any(planned)
-        for mine, expected in zip((axes[axis] for axes in each), planned, strict=True):
-            assert mine.keys() == expected.keys()
-            for kind, nbytes in mine.items():
+        for own, expected in zip((axes[axis] for axes in each), planned, strict=True):
+            assert own.keys() == expected.keys()
+            for kind, nbytes in own.items():
                 assert least * expected[kind] * (1 - 1e-9) <= nbytes <= expected[kind] * (1 + 1e-9), kind
 
 

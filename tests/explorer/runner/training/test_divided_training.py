@@ -75,11 +75,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             (folder / f"{model} {name}.json").write_text(grid.plan(model))
             cases.append([f"{model} {name}", model, f"{model} {name}.json", grid.processes, STEPS, "", ""])
         for first, second in CHANGES:
-            kept = f"{model} {first} to {second} kept"
-            for name, steps, resume, keep in ((first, HALF, "", kept), (second, STEPS - HALF, kept, "")):
+            saved = f"{model} {first} to {second} kept"
+            for name, steps, resume, save in ((first, HALF, "", saved), (second, STEPS - HALF, saved, "")):
                 grid = GRIDS.get(name, WHOLE)
                 case = f"{model} {first} to {second}{', then' * bool(resume)}"
-                cases.append([case, model, f"{model} {name}.json", grid.processes, steps, resume, keep])
+                cases.append([case, model, f"{model} {name}.json", grid.processes, steps, resume, save])
     (folder / "cases.json").write_text(json.dumps(cases))
     return launched("tests.explorer.runner.training.divided_trainings", folder)
 

@@ -94,7 +94,7 @@ def test_equals_the_whole_model(name: str, results: dict[str, Any], made: dict[s
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.fault])
-def test_a_fault_is_found(name: str, results: dict[str, Any]) -> None:
+def test_a_fault_is_detected(name: str, results: dict[str, Any]) -> None:
     print(f"{name}: gradient {results[name]['gradient']:.1e}")
     assert results[name]["gradient"] > 1e-4
 

@@ -191,7 +191,7 @@ def test_a_checkpoint_that_could_not_be_written_leaves_nothing_and_the_training_
     assert same(curve(results, "a full disk"), curve(results, "to two"))
 
 
-def test_what_gives_mini_batches_is_told_where_to_go_on(results: dict[str, Any]) -> None:
+def test_what_gives_mini_batches_gets_where_to_go_on(results: dict[str, Any]) -> None:
     assert [result["asked"] for result in results["called"]] == [[6], [6]]
     assert same(curve(results, "called"), curve(results, "to two"))
 

@@ -82,15 +82,15 @@ def noisy(folder: Path, plan: str) -> Report:
     return shown | {"generator": bool(torch.equal(before, torch.random.get_rng_state()))}
 
 
-def first_half(folder: Path, plan: str, kept: str) -> Report:
+def first_half(folder: Path, plan: str, stored: str) -> Report:
     training = launched(folder / plan, **FULL)
     fields = {"curve": curve(training, STEPS // 2)}
-    training.save(folder / kept)
+    training.save(folder / stored)
     return fields
 
 
-def second_half(folder: Path, plan: str, kept: str) -> Report:
-    return {"curve": curve(launched(folder / plan, **FULL, seed=99, resume=folder / kept))}
+def second_half(folder: Path, plan: str, stored: str) -> Report:
+    return {"curve": curve(launched(folder / plan, **FULL, seed=99, resume=folder / stored))}
 
 
 def alone(folder: Path) -> Report:
@@ -324,12 +324,12 @@ def meet(folder: Path, number: int, process: int) -> None:
 
 
 def gathered(case: Callable[[Path], Report], folder: Path, name: str, ranks: int) -> list[Report]:
-    mine = case(folder)
+    own = case(folder)
     if ranks == 1:
         dist.destroy_process_group()
-        return [mine]
+        return [own]
     everywhere: list[Any] = [None] * ranks
-    dist.all_gather_object(everywhere, mine)
+    dist.all_gather_object(everywhere, own)
     return everywhere
 
 

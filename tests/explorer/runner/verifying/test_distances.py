@@ -55,12 +55,12 @@ def test_losses_that_are_not_numbers_are_equal_to_nothing(value: list[float], tr
     assert furthest(value, true) == math.inf
 
 
-def test_a_loss_that_differs_is_found_wherever_it_is() -> None:
+def test_a_loss_that_differs_is_detected_wherever_it_is() -> None:
     assert furthest([1.0, 2.0], [1.0, 2.0]) == 0.0
     assert furthest([1.0, 2.0, 4.0], [2.0, 2.0, 4.0]) == 0.5
 
 
-def test_a_skipped_update_is_found_though_it_is_far_smaller_than_the_parameter() -> None:
+def test_a_skipped_update_is_detected_though_it_is_far_smaller_than_the_parameter() -> None:
     start = torch.linspace(0.5, 1.5, 100)
     step = 4e-6 * torch.linspace(-1.0, 1.0, 100)
     once, thrice = start - step, start - step - step - step

@@ -31,19 +31,19 @@ class Remembered:
     """Keeps answers as text, by the question and what its search began with. asked: how often each was kept."""
 
     answers: dict[tuple[str, str], str] = field(default_factory=dict)
-    kept: list[str] = field(default_factory=list)
+    stored: list[str] = field(default_factory=list)
 
     def find(self, question: Question, start: Plan | None) -> Answer | None:
         text = self.answers.get(self._key(question, start))
         return None if text is None else read_answer(text, question.problem)
 
-    def keep(self, question: Question, start: Plan | None, answer: Answer) -> None:
+    def store(self, question: Question, start: Plan | None, answer: Answer) -> None:
         if answer.result is None:
             return
         key = self._key(question, start)
         assert key not in self.answers, "asked twice"
         self.answers[key] = answer_text(answer)
-        self.kept.append(key[0])
+        self.stored.append(key[0])
 
     @staticmethod
     def _key(question: Question, start: Plan | None) -> tuple[str, str]:

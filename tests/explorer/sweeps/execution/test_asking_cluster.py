@@ -81,7 +81,7 @@ def served(logs: list[list[str]], status: str = "SUCCEEDED", **more: Any) -> Ite
         yield jobs, Cluster(setup, owner="me", patience_s=0.5, poll_s=0.05)
 
 
-def asked_of(cluster: Cluster, library: Any = None, **more: Any) -> list[dict[str, Any]]:
+def sent_to(cluster: Cluster, library: Any = None, **more: Any) -> list[dict[str, Any]]:
     return rows_of(cell_rows(QUESTIONS, BASE, LIMITS, cluster, library or Nothing(), **more))
 
 
@@ -90,7 +90,7 @@ EXPECTED = rows_of(cell_rows(QUESTIONS, BASE, LIMITS, Here(), Nothing()))
 
 def test_answers_are_rows_in_whatever_order_they_come() -> None:
     with served([[*answer(2), "a warning", *answer(0), *answer(3), *answer(1)]]) as (jobs, cluster):
-        assert asked_of(cluster) == EXPECTED
+        assert sent_to(cluster) == EXPECTED
     (name,) = jobs.submitted
     submitted = json.loads(jobs.fake.bodies["POST /api/jobs/"])
     assert submitted["entrypoint"].endswith(f"--most 0 --code {code_hash()}")
@@ -99,7 +99,7 @@ def test_answers_are_rows_in_whatever_order_they_come() -> None:
     assert name.startswith("placement-explorer-sweep-")
 
 
-def test_a_job_that_was_left_behind_is_gone_on_with_and_only_the_rest_is_asked() -> None:
+def test_a_job_that_was_left_behind_goes_on_and_only_the_rest_is_sent() -> None:
     with served([[*answer(1), *answer(2)], [*answer(0), *answer(3)]], "RUNNING") as (jobs, cluster):
         rows = cell_rows(QUESTIONS, BASE, LIMITS, cluster, Nothing())
         assert next(rows)[0] == 1
@@ -107,13 +107,13 @@ def test_a_job_that_was_left_behind_is_gone_on_with_and_only_the_rest_is_asked()
         assert jobs.stopped == jobs.submitted
         jobs.status = "SUCCEEDED"
         library = Remembered()
-        assert asked_of(cluster, library) == EXPECTED
+        assert sent_to(cluster, library) == EXPECTED
         assert len(library.kept) == COUNT
         assert len(jobs.submitted) == 2
         # another one's jobs are left alone, and so are those of a question that is not resumed
         jobs.logs += [[line for i in range(COUNT) for line in answer(i)]] * 2
         for other in (Cluster(cluster.setup, owner="you"), Cluster(cluster.setup, owner="me", resume=False)):
-            assert asked_of(other) == EXPECTED
+            assert sent_to(other) == EXPECTED
         assert len(set(jobs.submitted)) == 4
 
 
@@ -138,9 +138,9 @@ def test_who_stops_ends_the_job_and_keeps_what_came() -> None:
         (answer_lines(99, "{}"), "RUNNING", RunError, "answers what nobody asked (position 99)"),
     ],
 )
-def test_a_job_that_gives_up_is_told_in_one_line(logs: list[str], status: str, kind: type, words: str) -> None:
+def test_a_job_that_gives_up_is_reported_in_one_line(logs: list[str], status: str, kind: type, words: str) -> None:
     with served([logs], status) as (_, cluster), pytest.raises(RunError) as ended:
-        asked_of(cluster)
+        sent_to(cluster)
     assert type(ended.value) is kind
     assert words in str(ended.value)
     assert "\n" not in str(ended.value)
@@ -149,7 +149,7 @@ def test_a_job_that_gives_up_is_told_in_one_line(logs: list[str], status: str, k
 def test_an_answer_that_is_none_is_a_row_that_says_so() -> None:
     lies = answer_lines(0, '{"status":"FEASIBLE","reason":""}')
     with served([[*lies, *answer(1), *answer(2), *answer(3)]]) as (_, cluster):
-        rows = asked_of(cluster)
+        rows = sent_to(cluster)
     assert [row["status"] for row in rows] == ["FAILED", *["FEASIBLE"] * 3]
     assert rows[0]["reason"].startswith("the cluster's answer cannot be used: answer:")
 

@@ -33,21 +33,19 @@ def cluster(head: Head, owner: str, **more: Any) -> Cluster:
     return Cluster(RaySetup("here", head.address, installed=True), head.token, owner=owner, **more)
 
 
-def asked_of(
-    workers: Any, question: tuple[Cell, ...], library: Kept | None = None, **more: Any
-) -> list[dict[str, Any]]:
+def sent_to(workers: Any, question: tuple[Cell, ...], library: Kept | None = None, **more: Any) -> list[dict[str, Any]]:
     return plain_rows(cell_rows(question, BASE, LIMITS, workers, library or Nothing(), **more))
 
 
-def test_a_cluster_gives_the_same_rows_and_is_asked_nothing_twice(head: Head) -> None:
+def test_a_cluster_gives_the_same_rows_and_solves_nothing_twice(head: Head) -> None:
     question, library = few(), Remembered()
-    here = asked_of(Here(), question)
+    here = sent_to(Here(), question)
     seen: list[Course] = []
-    assert asked_of(cluster(head, "one"), question, library, on_course=seen.append) == here
+    assert sent_to(cluster(head, "one"), question, library, on_course=seen.append) == here
     assert len(library.kept) == len(question)
     assert max(len(course.running) for course in seen) == 2  # both nodes
     nowhere = Cluster(RaySetup("here", "http://127.0.0.1:1"))
-    assert asked_of(nowhere, question, library) == here  # which asks nobody
+    assert sent_to(nowhere, question, library) == here  # which asks nobody
 
 
 @pytest.mark.slow
@@ -62,7 +60,7 @@ def test_a_node_that_dies_costs_its_questions_another_try(head: Head) -> None:
             for process in dead:
                 os.kill(process, signal.SIGKILL)
 
-    rows = asked_of(cluster(head, "three"), question, library, on_course=kill_the_second)
+    rows = sent_to(cluster(head, "three"), question, library, on_course=kill_the_second)
     assert dead
-    assert rows == asked_of(Here(), question)
+    assert rows == sent_to(Here(), question)
     assert len(library.kept) == len(question)

@@ -8,7 +8,7 @@ from explorer.runner.targets.ray_log import PART
 from explorer.sweeps.execution.job_text import AnswerLog, answer_lines, course_line, refusal_line
 
 
-def test_answers_come_back_as_they_were_told_in_whatever_pieces_the_log_is_fetched() -> None:
+def test_answers_come_back_as_they_were_written_in_whatever_pieces_the_log_is_fetched() -> None:
     rng = random.Random(0)
     long = "".join(rng.choice("abcdefgh\u00e4\n") for _ in range(40_000))
     lines = [*answer_lines(3, '{"a": 1}'), course_line([1, 2]), "a warning", *answer_lines(0, long)]

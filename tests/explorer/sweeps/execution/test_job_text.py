@@ -61,7 +61,7 @@ def test_the_answers_are_those_of_one_process_whatever_the_order() -> None:
             assert read_answer(texts[position], question.problem).plan == rows[position].plan
 
 
-def test_what_is_known_is_not_asked_and_searches_begin_with_it() -> None:
+def test_what_is_known_is_not_solved_and_searches_begin_with_it() -> None:
     whole = make_sheet(QUESTIONS, before(CELLS), {})
     _, texts = answers(whole, 0)
     sheet = make_sheet(QUESTIONS, before(CELLS), {0: start_of(texts[0]), 2: ""})

@@ -45,7 +45,7 @@ def test_one_without_a_plan_is_passed_over() -> None:
     assert starts({0}, 0, 2)[:4] == [None, None, 1, 2]
 
 
-def test_how_many_can_be_asked_at_once() -> None:
+def test_how_many_can_be_solved_at_once() -> None:
     assert at_once(len(GRID), before(QUESTIONS[:9])) == 3
     assert at_once(4, before(cells([chain_workload()], ["auto"], points(Axes(devices=(1, 2, 4, 8)))))) == 1
     assert at_once(9, before(QUESTIONS[:9], fresh=True)) == 9

@@ -20,7 +20,7 @@ from explorer.sweeps.sweep import cell_rows
 from tests.explorer.sweeps.execution.remembered import BASE, LIMITS, Remembered, few, plain_rows
 
 
-def test_two_processes_give_the_rows_of_one_and_what_is_kept_is_not_asked_again() -> None:
+def test_two_processes_give_the_rows_of_one_and_what_is_stored_is_not_solved_again() -> None:
     question, library = few(), Remembered()
     here = plain_rows(cell_rows(question, BASE, LIMITS, Here(), library))
     assert len(library.kept) == len(question)

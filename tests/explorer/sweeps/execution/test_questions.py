@@ -31,7 +31,7 @@ PROBLEM = make_problem(chain_workload(), replace(BASE, devices=2))
 RESULT = solve(PROBLEM, "equal")
 
 
-def test_a_question_is_read_as_it_was_asked() -> None:
+def test_a_question_is_read_as_it_was_written() -> None:
     for settings in (BASE, Settings(devices=3, memory_bytes=2.0**34, recompute=True, max_replicas=0, zero=1)):
         problem = make_problem(chain_workload(), settings)
         question = Question(problem, "equal", LIMITS)

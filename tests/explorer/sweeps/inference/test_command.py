@@ -16,13 +16,13 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
     return Command(capsys)
 
 
-ASK = ("decode", "llama-small", "--dtype", "bf16", "--devices", 2, "--device-kind", "H100-80GB", "--prompt", 8,
+COMMAND = ("decode", "llama-small", "--dtype", "bf16", "--devices", 2, "--device-kind", "H100-80GB", "--prompt", 8,
        "--context", 64)  # fmt: skip
 
 
 def test_the_answer_is_written_checked_and_exported(command: Command, tmp_path):
     path, script = tmp_path / "plan.json", tmp_path / "pipeline.sh"
-    ran = command(*ASK, "--json", "-o", path)
+    ran = command(*COMMAND, "--json", "-o", path)
     printed = ran.json
     assert ran.status == 0
     best = printed["points"][printed["answer"]]
@@ -41,7 +41,7 @@ def test_the_answer_is_written_checked_and_exported(command: Command, tmp_path):
 
 def test_a_plan_whose_cache_was_halved_is_refused(command: Command, tmp_path):
     path = tmp_path / "plan.json"
-    assert command(*ASK, "-o", path).status == 0
+    assert command(*COMMAND, "-o", path).status == 0
     message = path.read_text()
     value = json.loads(message)
 
@@ -61,17 +61,17 @@ def test_a_plan_whose_cache_was_halved_is_refused(command: Command, tmp_path):
 
 
 def test_the_table_marks_the_answer_within_a_limit(command: Command):
-    ran = command(*ASK, "--time-per-token", "1s")
+    ran = command(*COMMAND, "--time-per-token", "1s")
     assert ran.status == 0
     assert "KV cache of a sequence 16 KiB" in ran.out
     assert any(line.startswith("*") for line in ran.out.splitlines())
-    ran = command(*ASK, "--time-per-token", "1ns")
+    ran = command(*COMMAND, "--time-per-token", "1ns")
     assert ran.status == 3
     assert "none within 1 ns a token; the least is" in ran.out
 
 
 def test_where_nothing_fits_the_reason_says_what_would_have_to(command: Command):
-    ran = command(*ASK, "--memory", "2MiB", "--context", 65536)
+    ran = command(*COMMAND, "--memory", "2MiB", "--context", 65536)
     assert ran.status == 3
     assert "nothing fits" in ran.out
     assert "KV cache" in ran.out
@@ -88,7 +88,7 @@ def test_where_nothing_fits_the_reason_says_what_would_have_to(command: Command)
     ],
 )
 def test_what_makes_no_sense_is_one_line(command: Command, more, message):
-    ran = command(*ASK, *more)
+    ran = command(*COMMAND, *more)
     assert ran.status == 2
     assert message in ran.err
     assert ran.err.count("\n") == 1

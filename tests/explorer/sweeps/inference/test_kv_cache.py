@@ -66,7 +66,7 @@ def test_an_operator_with_a_cache_is_in_both_graphs():
         assert named == {f"blocks.{i}.attn/scaled_dot_product_attention" for i in range(4)}
 
 
-def test_keys_of_grouped_queries_are_found_behind_what_repeats_them():
+def test_keys_of_grouped_queries_are_detected_behind_what_repeats_them():
     decoder = Decoder("llama-small", 8, CONTEXT)
     decoder.at(1)
     captured = decoder._at(1)[0]

@@ -151,8 +151,8 @@ def test_a_cache_that_is_left_out_or_halved_is_refused(decoder, share):
 def test_a_schedule_whose_memory_leaves_the_cache_out_is_refused(decoder):
     problem = split_of(decoder, 2).question(4)
     plan = partitioned(problem).plan
-    bare = replace(problem, graph=split_of(decoder, 2).decode.graph)
-    assert any("memory" in one or "bytes" in one for one in verify(problem, plan, simulate(bare, plan)))
+    plain = replace(problem, graph=split_of(decoder, 2).decode.graph)
+    assert any("memory" in one or "bytes" in one for one in verify(problem, plan, simulate(plain, plan)))
 
 
 def test_a_cap_between_moves_layers_away_from_stages_whose_cache_is_too_large(decoder):

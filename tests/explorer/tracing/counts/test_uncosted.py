@@ -45,7 +45,7 @@ class Experts(nn.Module):
         return self.call(rows, self.weight, ends)  # type: ignore[operator]
 
 
-def test_a_product_of_experts_counts_every_row_once_and_its_load_is_told() -> None:
+def test_a_product_of_experts_counts_every_row_once_and_its_load_is_reported() -> None:
     module = Experts(lambda rows, weight, ends: torch._grouped_mm(rows, weight, offs=ends))
     x = torch.randn(BATCH, 4 * WIDTH, WIDTH, dtype=torch.bfloat16)
     workload = trace_module(module, (x,), name="tiny", training=False, dtype="bf16")

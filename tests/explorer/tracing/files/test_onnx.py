@@ -46,7 +46,7 @@ def test_products_and_elementwise_operators_have_flops_and_weights_are_their_siz
     assert any("planned for inference" in note for note in workload.notes)
 
 
-def test_for_training_a_backward_is_estimated_and_told_so(read):
+def test_for_training_a_backward_is_estimated_and_reported_so(read):
     workload = read(perceptron(), training=True)
     phases = [o.phase for o in workload.graph.operators]
     assert workload.training
@@ -143,7 +143,7 @@ def test_a_vector_that_an_export_keeps_once_ties_no_operators_together(read):
     assert [o.param_bytes for o in workload.graph.operators] == [32, 32]
 
 
-def said_of(read, data: bytes) -> str:
+def size_in(read, data: bytes) -> str:
     """What a file is refused with; nothing if it is read. Any other error passes through."""
     try:
         read(data)
@@ -212,7 +212,7 @@ def test_sizes_in_other_files_stay_unknown_also_where_shapes_are_inferred(read, 
             ])),
         ),
     }[where]  # fmt: skip
-    message = said_of(read, data)
+    message = size_in(read, data)
     assert "depends on values, or is not known" in message or "could not be inferred" in message
 
 
@@ -254,7 +254,7 @@ def test_a_damaged_file_is_read_or_refused_and_never_anything_else(read, seed):
     data = bytearray(perceptron())
     for _ in range(rng.randint(1, 6)):
         data[rng.randrange(len(data))] = rng.randrange(256)
-    assert "\n" not in said_of(read, bytes(data))
+    assert "\n" not in size_in(read, bytes(data))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("onnx") is not None, reason="the extra [onnx] is installed")
@@ -272,7 +272,7 @@ def test_shapes_that_are_not_stated_are_inferred(read):
 
 
 @has_onnx
-def test_sizes_that_are_left_open_are_assumed_and_told(read):
+def test_sizes_that_are_left_open_are_assumed_and_reported(read):
     workload = read(perceptron(stated=False, batch="batch"))
     assert workload.graph.samples == 2
     assert any("leaves sizes of inputs open; assumed: x [2, 8]" in note for note in workload.notes)
@@ -308,4 +308,4 @@ def test_a_constant_too_large_to_work_out_does_not_fill_the_memory(read):
     size = tensor("size", [1], INT64, field(9, (2**40).to_bytes(8, "little")))
     data = model([node("ConstantOfShape", ["size"], ["z"]), node("Add", ["x", "z"], ["y"]), size,
                   value(11, "x", [1]), value(12, "y", ["a"])])  # fmt: skip
-    assert "\n" not in said_of(read, data)
+    assert "\n" not in size_in(read, data)

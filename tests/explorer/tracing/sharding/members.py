@@ -63,8 +63,8 @@ def share(choices: Choices, name: str, place: int, leaf: int, tensor: torch.Tens
     lengths = [choices.known.dimensions.lengths[each] for each in leaves]
     at = leaves.index(leaf)
     shape = tensor.shape
-    apart = tensor.reshape(*shape[:place], *lengths, *shape[place + 1 :])
-    part = apart.narrow(place + at, member * (lengths[at] // choices.degree), lengths[at] // choices.degree)
+    separate = tensor.reshape(*shape[:place], *lengths, *shape[place + 1 :])
+    part = separate.narrow(place + at, member * (lengths[at] // choices.degree), lengths[at] // choices.degree)
     return part.reshape(*shape[:place], math.prod(lengths) // choices.degree, *shape[place + 1 :])
 
 
@@ -72,7 +72,7 @@ def run_whole(captured: Captured, given: Mapping[str, torch.Tensor]) -> Tensors:
     values = dict(given)
     for node in captured.nodes:
         if not is_bookkeeping(captured, node):
-            _keep(values, node, run_node(captured, node, [values[name] for _, name in node.tensors]))
+            _store(values, node, run_node(captured, node, [values[name] for _, name in node.tensors]))
     return values
 
 
@@ -108,7 +108,7 @@ def _run_call(
         _ring_attention(node, members)
     else:
         for member, values in enumerate(members):
-            _keep(values, node, _run_share(choices, part, node, option, members, member))
+            _store(values, node, _run_share(choices, part, node, option, members, member))
 
 
 def run_twice(outer: Part, inner: Part, part: Captured, given: Mapping[str, torch.Tensor]) -> list[list[Tensors]]:
@@ -158,14 +158,14 @@ def _exchange_across(group: Captured, node: Node, members: list[Tensors]) -> Non
     else:
         assert read is not None
         dim, pieces = read
-        apart = [each.unflatten(dim, (pieces, -1)) for each in tensors]
-        whole = torch.cat(apart, dim + 1).flatten(dim, dim + 1)
+        separate = [each.unflatten(dim, (pieces, -1)) for each in tensors]
+        whole = torch.cat(separate, dim + 1).flatten(dim, dim + 1)
     for number, values in enumerate(members):
-        mine = whole
+        own = whole
         if made is not None:
             dim, pieces = made
-            mine = whole.unflatten(dim, (pieces, len(members), -1)).select(dim + 1, number).flatten(dim, dim + 1)
-        values[output] = mine.clone()
+            own = whole.unflatten(dim, (pieces, len(members), -1)).select(dim + 1, number).flatten(dim, dim + 1)
+        values[output] = own.clone()
 
 
 def run_parts(
@@ -212,7 +212,7 @@ def run_parts(
             _vocabulary_parallel(node, members)
             continue
         for member, values in enumerate(members):
-            _keep(values, node, _run_share(choices, part, node, option, members, member))
+            _store(values, node, _run_share(choices, part, node, option, members, member))
     return groups
 
 
@@ -305,7 +305,7 @@ def run_node(
     return [result] if isinstance(result, torch.Tensor) else list(result)
 
 
-def _keep(values: Tensors, node: Node, results: Sequence[torch.Tensor]) -> None:
+def _store(values: Tensors, node: Node, results: Sequence[torch.Tensor]) -> None:
     for name, result in zip(node.outputs, results, strict=True):
         values[name] = result
 
@@ -340,9 +340,9 @@ def _together(choices: Choices, value: str, tensors: Sequence[torch.Tensor], lea
     leaves = choices.leaves(value, axis)
     lengths = [choices.known.dimensions.lengths[each] for each in leaves]
     at = leaves.index(leaf)
-    apart = [*lengths]
-    apart[at] //= choices.degree
-    parts = [each.reshape(*shape[:axis], *apart, *shape[axis + 1 :]) for each in tensors]
+    separate = [*lengths]
+    separate[at] //= choices.degree
+    parts = [each.reshape(*shape[:axis], *separate, *shape[axis + 1 :]) for each in tensors]
     return torch.cat(parts, axis + at).reshape(shape)
 
 

@@ -103,8 +103,8 @@ def exchanged(choices: Choices, part: Captured, node: Node, members: Sequence[Te
     taken = slots_of_rows(choices, torch.cat(experts))
     order = torch.argsort(taken, stable=True)
     if is_by_expert(part, output):
-        mine = taken[order] // (len(slots(choices)) // len(members))
-        return [torch.cat(rows)[order][mine == member] for member in range(len(members))]
+        own = taken[order] // (len(slots(choices)) // len(members))
+        return [torch.cat(rows)[order][own == member] for member in range(len(members))]
     whole = torch.empty_like(torch.cat(rows))
     whole[order] = torch.cat(rows)
     return list(whole.split([len(each) for each in experts]))
@@ -168,8 +168,8 @@ def run(choices: Choices, part: Captured, node: Node, members: Sequence[Tensors]
     if route is Route.BACK and is_by_expert(part, table):
         return put_back(choices, node, members, member)
     if route is Route.EXPERT and is_by_expert(part, node.outputs[0]):
-        mine = slots(choices)[member * len(tensors[0]) : (member + 1) * len(tensors[0])]
-        return tensors[0][torch.tensor([mine.index(int(expert)) for expert in tensors[1]], dtype=torch.long)]
+        own = slots(choices)[member * len(tensors[0]) : (member + 1) * len(tensors[0])]
+        return tensors[0][torch.tensor([own.index(int(expert)) for expert in tensors[1]], dtype=torch.long)]
     whole = part.whole[table].placement in (WHOLE, UNSUMMED) and part.whole[numbers].placement.startswith("S")
     if route in (Route.TOKEN, Route.ORDER) and whole:
         return tensors[0][tensors[1] + member * len(tensors[0]) // len(members)]

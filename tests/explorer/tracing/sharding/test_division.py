@@ -195,7 +195,7 @@ def test_planted_faults_are_refused(name: str, seed: int) -> None:
         assert sum(refused) >= 0.99 * len(refused), kind
 
 
-def test_a_product_that_saves_nothing_is_found_though_nothing_is_stated() -> None:
+def test_a_product_that_saves_nothing_is_detected_though_nothing_is_stated() -> None:
     graph = graph_of(parts_of("gpt-small", 0))
     stated = graph.division
     assert stated is not None
@@ -220,7 +220,7 @@ def test_a_file_that_does_not_state_what_is_saved_is_read_and_is_not_held_to_it(
     assert division(replace(graph, operators=operators)) != ()
 
 
-def test_spoiled_files_are_refused_or_found_wrong() -> None:
+def test_spoiled_files_are_refused_or_noticed() -> None:
     chance = random.Random(3)
     text = json.dumps(graph_json(graph_of(parts_of("llama-small", 0))))
     for _ in range(100):

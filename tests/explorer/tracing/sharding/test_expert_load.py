@@ -54,8 +54,8 @@ def test_of_several_layers_the_most_uneven_counts(tmp_path: Path) -> None:
         ({"counts": [1, 2]}, "expected a list"),
     ],
 )
-def test_a_file_of_no_such_counts_is_refused(tmp_path: Path, content: object, says: str) -> None:
-    with pytest.raises(InvalidProblem, match=says) as refused:
+def test_a_file_of_no_such_counts_is_refused(tmp_path: Path, content: object, stated: str) -> None:
+    with pytest.raises(InvalidProblem, match=stated) as refused:
         expert_load_of(written(tmp_path, content), 2)
     assert "counts.json" in str(refused.value)
 

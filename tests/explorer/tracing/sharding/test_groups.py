@@ -210,8 +210,8 @@ def test_exchanges_of_a_run_stand_beside_those_that_were_planned(
         ("gpt,batch=x", False),
     ],
 )
-def test_a_name_says_a_degree_or_not(model: str, says: bool) -> None:
-    assert says_degree(model) is says
+def test_a_name_says_a_degree_or_not(model: str, stated: bool) -> None:
+    assert says_degree(model) is stated
 
 
 def test_half_the_devices_make_no_group(capsys: pytest.CaptureFixture[str]) -> None:

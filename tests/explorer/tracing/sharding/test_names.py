@@ -53,5 +53,5 @@ def test_files_keep_placements_which_do_not_name_a_graph():
     workload = load("gpt-small,tensor-parallel=2", training=True)
     read = read_graph(write_graph(workload).encode(), "graph.json")
     assert [one.placement for one in read.graph.operators] == [one.placement for one in workload.graph.operators]
-    bare = replace(workload.graph, operators=tuple(replace(one, placement="") for one in workload.graph.operators))
-    assert graph_hash(bare) == graph_hash(workload.graph)
+    plain = replace(workload.graph, operators=tuple(replace(one, placement="") for one in workload.graph.operators))
+    assert graph_hash(plain) == graph_hash(workload.graph)

@@ -249,7 +249,7 @@ def test_an_axis_sends_what_it_does_alone_by_the_degree_of_the_other() -> None:
     assert held[1] == held[0], "tokens are divided, parameters are not"
 
 
-def test_what_cannot_be_divided_is_said() -> None:
+def test_what_cannot_be_divided_is_stated() -> None:
     for degrees, why in (
         ("context-parallel=2,expert-parallel=2,tensor-parallel=2", "two of tokens, experts and tensors"),
         ("context-parallel=2,tensor-parallel=auto", "leave out --context-parallel"),

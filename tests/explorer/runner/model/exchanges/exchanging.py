@@ -57,12 +57,12 @@ def gradient_of(weights: Tensor, after: str, member: int) -> Tensor:
 def furthest(before: str, after: str, member: int, counts: Tensor) -> float:
     """Of what comes of a change from what should, forward and backward."""
     whole, weights = (torch.rand(MEMBERS * ROWS, WIDTH, dtype=torch.float64) for _ in range(2))
-    mine = shown(whole, EVERY, before, member).requires_grad_()
-    rows = exchange(mine, counts, before, after)
+    own = shown(whole, EVERY, before, member).requires_grad_()
+    rows = exchange(own, counts, before, after)
     rows.backward(gradient_of(weights, after, member))
     expected = shown(weights, EVERY, "R" if before == "P" else before, member)
-    assert mine.grad is not None
-    errors = [rows.detach() - shown(whole, EVERY, after, member), mine.grad - expected]
+    assert own.grad is not None
+    errors = [rows.detach() - shown(whole, EVERY, after, member), own.grad - expected]
     return max(float(each.abs().max()) if each.numel() else 0.0 for each in errors)
 
 
@@ -70,8 +70,8 @@ def mixed(member: int, counts: Tensor) -> float:
     """Rows to their experts, multiplied there, and put where choices find them: as the whole would be."""
     rows, matrices = torch.rand(MEMBERS * ROWS, WIDTH).double(), torch.rand(EXPERTS, WIDTH, 3).double()
     own = group.share_of(matrices, Along(0), MEMBERS, member)
-    mine = EVERY[member * ROWS : (member + 1) * ROWS]
-    order = torch.argsort(mine, stable=True)
+    chosen = EVERY[member * ROWS : (member + 1) * ROWS]
+    order = torch.argsort(chosen, stable=True)
     there = exchange(rows[member * ROWS : (member + 1) * ROWS][order], counts, BY_TOKEN, BY_EXPERT)
     made = product(there, own, counts, BY_EXPERT)
     numbers = torch.argsort(order)

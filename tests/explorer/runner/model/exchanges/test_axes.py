@@ -164,15 +164,15 @@ def test_an_exchange_along_the_outer_axis_is_of_what_a_member_has(
     dividing, call, args = exchanging(inner, before, after)
     assert _Dividing._exchange_again(dividing, call, call, group.exchange, args)[1][1:3] == expected
     whole = torch.arange(3 * 32 * 32).view(3, 32, 32)
-    along, mine = divided_along(inner), divided_along(before) or divided_along(after)
-    assert mine is not None
-    if along is None or along.dim != mine.dim or divided_along(after) is not None:
+    along, own = divided_along(inner), divided_along(before) or divided_along(after)
+    assert own is not None
+    if along is None or along.dim != own.dim or divided_along(after) is not None:
         return
     for member in range(2):  # as a share of the whole, whose share is taken of it
         here = divided_along(expected[0])
         assert here is not None
-        inside = [share_of(share_of(whole, mine, 2, each), along, 2, member) for each in range(2)]
-        scattered = along._replace(pieces=along.pieces if along.pieces < mine.pieces else along.pieces * 2)
+        inside = [share_of(share_of(whole, own, 2, each), along, 2, member) for each in range(2)]
+        scattered = along._replace(pieces=along.pieces if along.pieces < own.pieces else along.pieces * 2)
         assert torch.equal(joined(inside, here), share_of(whole, scattered, 2, member))
 
 

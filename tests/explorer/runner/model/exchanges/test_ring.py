@@ -46,9 +46,9 @@ def by_members(
 
     def run(one: Posting) -> list[Tensor]:
         one.boxes = boxes
-        mine = [share_of(each, along, members, one.member).requires_grad_() for each in given]
-        output = ring._Attention.apply(*mine, mask, turns(one))  # type: ignore[no-untyped-call]
-        return [output.detach(), *torch.autograd.grad(output, mine, share_of(gradient, along, members, one.member))]
+        own = [share_of(each, along, members, one.member).requires_grad_() for each in given]
+        output = ring._Attention.apply(*own, mask, turns(one))  # type: ignore[no-untyped-call]
+        return [output.detach(), *torch.autograd.grad(output, own, share_of(gradient, along, members, one.member))]
 
     with ThreadPoolExecutor(members) as pool:
         shares = list(pool.map(run, every))
@@ -119,13 +119,14 @@ def test_what_is_dropped_is_dropped_in_the_backward_too() -> None:
     tensors, every = by_members(turns, 2, given, gradient)
     half, seen = TOKENS // 2, ring.Seen(slice(None), slice(None))
     blocks = [
-        [turns(one).block(owner, seen, given[0][:, :, :half], half, None).kept for owner in range(2)] for one in every
+        [turns(one).block(owner, seen, given[0][:, :, :half], half, None).dropout for owner in range(2)]
+        for one in every
     ]
-    kept = torch.cat([torch.cat(row, -1) for row in blocks], -2)  # type: ignore[arg-type]
-    assert 0.7 < float((kept > 0).double().mean()) < 0.8
+    dropout = torch.cat([torch.cat(row, -1) for row in blocks], -2)  # type: ignore[arg-type]
+    assert 0.7 < float((dropout > 0).double().mean()) < 0.8
     wide = [each.clone().requires_grad_() for each in given]
     scores = (wide[0] @ wide[1].mT * 0.5).masked_fill(~torch.ones(TOKENS, TOKENS).tril().bool(), -torch.inf)
-    right = (scores.softmax(-1) * kept) @ wide[2]
+    right = (scores.softmax(-1) * dropout) @ wide[2]
     assert furthest(tensors, [right.detach(), *torch.autograd.grad(right, wide, gradient)]) < 1e-14
 
 

@@ -132,7 +132,7 @@ def test_equals_the_whole_model(name: str, results: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.fault])
-def test_a_fault_is_found(name: str, results: dict[str, Any]) -> None:
+def test_a_fault_is_detected(name: str, results: dict[str, Any]) -> None:
     print(f"{name}: gradient {results[name]['gradient']:.1e}")
     assert results[name]["gradient"] > 1e-4
 
@@ -145,9 +145,9 @@ def test_exchanges_are_those_of_the_plan(name: str, results: dict[str, Any], mad
     planned = planned_by_rank(made[name], len(exchanged), times)
     assert CASES[name].chance is not None or all(RING in kinds for kinds in planned)
     least = 0.9 if CASES[name].again else 1.0
-    for mine, expected in zip(exchanged, planned, strict=True):
-        assert mine.keys() == expected.keys()
-        for kind, nbytes in mine.items():
+    for own, expected in zip(exchanged, planned, strict=True):
+        assert own.keys() == expected.keys()
+        for kind, nbytes in own.items():
             assert least * expected[kind] * (1 - 1e-9) <= nbytes <= expected[kind] * (1 + 1e-9), kind
 
 
