@@ -110,8 +110,8 @@ def compare(
     """Run one after the other; gives each as it ends.
 
     When ``should_stop`` turns true the run at hand still gives its best plan, and no other begins.
-    on_begin gets the position of the run that begins, on_progress its steps. solver: what solves a problem. terms: of each
-    search, by default of TIME_LIMIT_S at most.
+    on_begin gets the position of the run that begins, on_progress its steps. solver: what solves a problem. terms: of
+    each search, by default of TIME_LIMIT_S at most.
     """
     searched: Terms = {"time_limit_s": TIME_LIMIT_S, **terms}
     done: list[Compared] = []

@@ -159,8 +159,8 @@ def _remarks(counted: list[Counted], noise: float) -> list[str]:
     remarks = []
     if last.split_ratio > 1 + WORTH_A_REMARK and noise < TOO_NOISY:
         remarks.append(
-            f"gradients of inputs and of parameters one after the other took {last.split_ratio - 1:.0%} longer than in one"
-            " go; plans that compute them apart (zero-bubble) are predicted as if in one go"
+            f"gradients of inputs and of parameters one after the other took {last.split_ratio - 1:.0%} longer than in"
+            " one go; plans that compute them apart (zero-bubble) are predicted as if in one go"
         )
     whole_s = last.forward_s + last.backward_s
     if whole_s > 0 and last.unclaimed_s > WORTH_A_REMARK * whole_s:

@@ -83,8 +83,8 @@ def sweep_rows(
 
     A planner of STARTS begins with the plan of the row before that differs in the fewest values (the last of these;
     one without a plan starts nobody), unless ``fresh``: so a larger cap, or one more device, never makes a plan worse.
-    When ``should_stop`` turns true, the search at hand still gives its best plan, and no other begins. solver: what solves
-    a problem.
+    When ``should_stop`` turns true, the search at hand still gives its best plan, and no other begins. solver: what
+    solves a problem.
     """
     rows: list[Row] = []
     starts = planner.name in STARTS and not fresh

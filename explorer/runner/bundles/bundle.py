@@ -226,8 +226,8 @@ def bundle_folders(root: Path) -> list[Path]:
 
 
 def prune(root: Path, most: int | None = None) -> int:
-    """Remove all but the newest ``most`` bundles (MOST_RUNS) of ``root``; how many were. A folder without our mark, or with
-    anything in it that no run writes, stays as it is."""
+    """Remove all but the newest ``most`` bundles (MOST_RUNS) of ``root``; how many were. A folder without our mark, or
+    with anything in it that no run writes, stays as it is."""
     removed = 0
     for folder in bundle_folders(root)[MOST_RUNS if most is None else most :]:
         try:

@@ -81,8 +81,8 @@ def check_optimizer(factory: Factory, file: PlanFile, device: torch.device) -> N
         known = [each.value for each in STATES if STATES[each] == per_parameter and each not in odd]
         advice = f"plan with --optimizer {' or '.join(known)}" if known else "give another one"
         raise RunError(
-            f"optimizer: {type(optimizer).__name__} keeps {per_parameter:g} states as large as the parameters, the plan counts"
-            f" {STATES[problem.optimizer]:g} ({problem.optimizer.value}); {advice}"
+            f"optimizer: {type(optimizer).__name__} keeps {per_parameter:g} states as large as the parameters, the plan"
+            f" counts {STATES[problem.optimizer]:g} ({problem.optimizer.value}); {advice}"
         )
 
 
