@@ -127,7 +127,7 @@ class _Program:
     def _saved_tensor(self, part: _Part, crossing: Crossing) -> int | None:
         """The variable that is 1 if regions keep a tensor, as `solvers.problem.regions` says; None if never."""
         model, choices, made = self.model, part.choices, crossing.producer
-        rows: list[tuple[list[tuple[int, float]], float]] = []  # kept is at least the terms and the number
+        rows: list[tuple[list[tuple[int, float]], float]] = []  # is_saved is at least the terms and the number
         own = -1 if made < 0 else choices.segment[made]
         if made >= 0:
             rows.append(([(part.inside[own], 1.0), (part.runs[made], -1.0)], 0.0))  # cached

@@ -25,11 +25,11 @@ KEEPS_ONE = """
 import os, signal, sys
 from explorer.__main__ import main
 from explorer.library.library import Library
-keep = Library.keep
-def keep_and_die(*given):
-    keep(*given)
+store = Library.store
+def store_and_die(*given):
+    store(*given)
     os.kill(os.getpid(), signal.SIGKILL)
-Library.keep = keep_and_die
+Library.store = store_and_die
 sys.exit(main())
 """
 """The command, killed as soon as one answer is kept: however fast the others are found."""
