@@ -21,7 +21,7 @@ def open_lesson(page: PageState, message: OpenLesson) -> None:
         _show_missing(page)
         return
     chosen = lessons[place]
-    page.lesson = LessonState(chosen, number - 1, keeps=message.keep)
+    page.lesson = LessonState(chosen, number - 1, same_controls=message.keep)
     step = chosen.steps[number - 1]
     last = number == len(chosen.steps)
     after = lessons[place + 1] if last and place + 1 < len(lessons) else None
@@ -58,7 +58,7 @@ def follow_search(page: PageState) -> None:
     settings = on.lesson.steps[on.step].settings
     if on.begun is None and as_stated(session, session_of(settings, page.server.known()), settings):
         on.begun, on.then = session, known(page.plan if page.current else None, page.measured)
-    on.answers_step = on.begun is not None or on.keeps
+    on.answers_step = on.begun is not None or on.same_controls
     page.send({"type": "props", "props": _step_props(page)})
 
 

@@ -13,7 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from explorer.notebook.built import built
 from explorer.question.graphs.demos import traced_before
 from tests.notebook.fakes.strict_page import strict_page
-from tests.notebook.fakes.worker import ListedWidget, drawn, say
+from tests.notebook.fakes.worker import ListedWidget, drawn, receive
 from tests.notebook.pages.jupyter import PAINTED
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("bundle", "watched")]
@@ -68,7 +68,7 @@ def test_the_module_draws_a_plan_under_the_policy(page):
     assert page.execute_script("return typeof window.explorer") == "undefined"
 
 
-def test_what_python_selects_is_bright_and_what_is_clicked_is_told(page, answered):
+def test_what_python_selects_is_bright_and_what_is_clicked_is_sent(page, answered):
     answered.selection = "GPU 1"
     page.execute_script("put({_selected: arguments[0]})", drawn(answered)["_selected"])
     assert [card.get_attribute("data-device") for card in page.find_elements("css selector", ".mem.held")] == ["1"]
@@ -119,8 +119,8 @@ def test_the_keyboard_looks_closer_and_back(page):
     chart.send_keys(Keys.ESCAPE)
 
 
-def test_a_refusal_and_an_infeasible_cap_are_told_with_a_way_out(page, answered):
-    say(answered, {"type": "set", "name": "memory", "value": "much"})
+def test_a_refusal_and_an_infeasible_cap_are_shown_with_a_way_out(page, answered):
+    receive(answered, {"type": "set", "name": "memory", "value": "much"})
     page.execute_script("put({_status: arguments[0]})", drawn(answered)["_status"])
     assert "much" in find(page, ".refused").text
     banner = {"title": "No plan fits.", "lines": ["Proved."], "cap": {"bytes": 7e9, "words": "Set the cap"}}
@@ -242,13 +242,13 @@ def test_nothing_overflows_from_a_third_of_a_screen_to_a_whole_one(page, width):
     ))  # fmt: skip
 
 
-def test_a_dark_notebook_is_told_and_painted_dark(page, answered):
+def test_a_dark_notebook_is_reported_and_painted_dark(page, answered):
     page.execute_script("document.body.dataset.jpThemeLight = 'false'")
     until(lambda: sent(page, "theme")[-1:] == [{"type": "theme", "theme": "dark"}])
     assert page.execute_script("return document.querySelector('.placement-explorer').dataset.theme") == "dark"
 
 
-def test_a_theme_that_comes_back_before_the_kernel_answered_is_told(page, answered):
+def test_a_theme_that_comes_back_before_the_kernel_answered_is_reported(page, answered):
     before = page.execute_script("return document.querySelector('.placement-explorer').dataset.theme")
     for light in ("false", "true"):
         page.execute_script("document.body.dataset.jpThemeLight = arguments[0]", light)
