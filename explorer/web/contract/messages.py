@@ -506,6 +506,7 @@ class WaitsMessage(TypedDict):
 Outgoing = (
     PropsMessage | Status | ModelMessage | Query | Adopt | MatchesMessage | Peeked | ValuesMessage | LessonMessage
     | Hello | Opened | Taking | Take | Pins | PlanStored | Moved | SameMessage | Shared | Go | SweepMessage | Graph
-    | Overlay | PlanMessage | BarsMessage | SearchMessage | RunMessage | Announcement | Banner | CourseMessage | WaitsMessage
+    | Overlay | PlanMessage | BarsMessage | SearchMessage | RunMessage | Announcement | Banner | CourseMessage
+    | WaitsMessage
 )  # fmt: skip
 """Every message that the server sends."""

@@ -125,8 +125,8 @@ class Elsewhere:
 @dataclass
 class LessonState:
     """The step that is on, counted from 0. begun: the question that the page asked when the step began, once it has;
-    then: figures of its plan; same_controls: whether the page left its controls as they were; answers_step: whether the plan
-    on the page is of a question that was asked since."""
+    then: figures of its plan; same_controls: whether the page left its controls as they were; answers_step: whether the
+    plan on the page is of a question that was asked since."""
 
     lesson: Lesson | None = None
     step: int = 0

@@ -1,4 +1,4 @@
-"""Files that people handed in, file for as long as the server lives: by content, and only so many."""
+"""Files that people handed in, stored for as long as the server lives: by content, and only so many."""
 
 from __future__ import annotations
 
