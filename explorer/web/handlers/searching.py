@@ -15,7 +15,7 @@ from explorer.web.contract.messages import Plain, PlanRequest, Pressed
 from explorer.web.handlers.answering import drop_search, show_known, show_model, show_result
 from explorer.web.handlers.jobs import cancel, drop, start
 from explorer.web.handlers.pairs import drop_pair, follow_pair, stop_pair
-from explorer.web.handlers.pins import tell_cost
+from explorer.web.handlers.pins import show_pin_cost
 from explorer.web.handlers.runs import drop_check, drop_runnable
 from explorer.web.handlers.status import banner, before_search, failed, show_status, stand, stand_as_before
 from explorer.web.handlers.what_if import drop_what_if
@@ -138,7 +138,7 @@ def _finish(page: PageState, event: ResultEvent, again: bool) -> None:
     if page.fits(event["plan"]):
         show_result(page, event, again=again)
         if event["plan"] is not None:
-            tell_cost(page)
+            show_pin_cost(page)
             follow_pair(page)
     else:
         _contradicted(page)
