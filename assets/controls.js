@@ -7,13 +7,13 @@
   const HOLD_MS = 400; /* while a solve runs, a newer question waits this long before it replaces it */
   let session = null;
   let solved = null;
-  let sent = null; /* the session the server heard of last */
+  let sent = null; /* the session sent to the server last */
   let live = true;
   let timer = null;
   let inFlight = 0;
   let changedAt = 0;
   let changedBy = 0; /* the gesture of the last change */
-  let askedBy = 0;
+  let requestedBy = 0;
   let restored = false;
   let settling = true;
   let query = location.search;
@@ -131,13 +131,13 @@
 
   ex.sizes = { parsed: parsedBytes, shown: shownBytes, own: ownBytes };
 
-  /* What is heard of the slider's thumb: a size, not the logarithm that it stands at. */
-  let heard = "";
+  /* The value of the slider's thumb for screen readers: a size, not the logarithm that it stands at. */
+  let thumbText = "";
 
   function nameThumb(shown) {
-    if (shown) heard = shown;
+    if (shown) thumbText = shown;
     const thumb = document.querySelector("#memory [role=slider]");
-    if (thumb && thumb.getAttribute("aria-valuetext") !== heard) thumb.setAttribute("aria-valuetext", heard);
+    if (thumb && thumb.getAttribute("aria-valuetext") !== thumbText) thumb.setAttribute("aria-valuetext", thumbText);
   }
 
   /* A question as text, however it is drawn. */
@@ -166,11 +166,11 @@
     return size;
   }
 
-  function ask(fresh) {
+  function submit(fresh) {
     if (!session || !ex.isOpen()) return;
     ex.askedAt = changedAt || performance.now();
     changedAt = 0;
-    askedBy = changedBy;
+    requestedBy = changedBy;
     solved = sent = JSON.stringify(session);
     inFlight = performance.now();
     awaited = null;
@@ -185,12 +185,12 @@
     changedBy = ex.steps.current();
     if (settling) { /* a link sets many controls: ask once, when they have come to rest */
       clearTimeout(timer);
-      timer = setTimeout(function () { timer = null; settling = false; ask(); }, 150);
+      timer = setTimeout(function () { timer = null; settling = false; submit(); }, 150);
       return;
     }
     if (timer) return;
     const wait = inFlight ? Math.max(10, HOLD_MS - (performance.now() - inFlight)) : 10;
-    timer = setTimeout(function () { timer = null; if (JSON.stringify(session) !== solved) ask(); else changedAt = 0; }, wait);
+    timer = setTimeout(function () { timer = null; if (JSON.stringify(session) !== solved) submit(); else changedAt = 0; }, wait);
   }
 
   /* All that the controls say, to be said again. */
@@ -211,7 +211,7 @@
   ex.settled = function (message) {
     if (message.query !== undefined) {
       query = "?" + message.query;
-      if (message.asked) ex.steps.settle(query, ex.snapshot(), askedBy);
+      if (message.asked) ex.steps.settle(query, ex.snapshot(), requestedBy);
       else setTimeout(() => ex.steps.settle(query, ex.snapshot(), ex.steps.current()), 120); /* the controls follow */
     }
     if (message.asked) awaited = message.turn;
@@ -279,7 +279,7 @@
 
   ex.opened = function () {
     solved = null;
-    ex.looks.tell();
+    ex.looks.send();
     if (session) changed();
     ex.tellOpen();
     ex.lessons.opened();
@@ -296,11 +296,11 @@
     putSettings(Object.fromEntries(Object.entries(catalogue.begun).filter(([name]) => !given.get(name))));
     older(given, catalogue.first, model, devices);
     let kind = given.get("device_kind");
-    let apart = ""; /* kinds that only a table can say */
+    let tableKinds = ""; /* kinds that only a table can say */
     if (kind && !catalogue.kinds[kind]) {
       const mixed = parted(kind).length > 2 || (given.get("memory") || "").includes(",");
-      if (mixed && parted(kind).every((part) => part && catalogue.kinds[part[2]])) apart = kind;
-      kind = mix(kind, put, apart !== "");
+      if (mixed && parted(kind).every((part) => part && catalogue.kinds[part[2]])) tableKinds = kind;
+      kind = mix(kind, put, tableKinds !== "");
     }
     let top = null;
     if (kind && catalogue.kinds[kind]) { top = Math.log2(catalogue.kinds[kind] / GIB); }
@@ -316,9 +316,9 @@
     if (files.profile || files.times_file || files.cluster) setTimeout(() => ex.files.chips(files, called), 0);
     const caps = given.get("memory");
     if (caps && isFinite(+caps)) ex.setCap(+caps);
-    if ((caps && !isFinite(+caps)) || apart) {
-      const count = +given.get("devices") || (apart ? counted(apart) : devices);
-      ex.fleet.read(each(apart || given.get("device_kind") || document.querySelector("#kind").value, count), caps || "0");
+    if ((caps && !isFinite(+caps)) || tableKinds) {
+      const count = +given.get("devices") || (tableKinds ? counted(tableKinds) : devices);
+      ex.fleet.read(each(tableKinds || given.get("device_kind") || document.querySelector("#kind").value, count), caps || "0");
     }
     return true;
   }
@@ -352,10 +352,10 @@
   const each = (text, devices) => (/,|^\d+x/.test(text) ? parted(text).flatMap((part) => Array(count(part)).fill(part[2])) : Array(devices).fill(text));
 
   /* "2xA,2xB": two kinds have controls of their own; more have the table of each GPU. */
-  function mix(text, put, apart) {
+  function mix(text, put, inTable) {
     const parts = parted(text);
     ex.setDevices(counted(text));
-    if (apart || parts.length > 2) return parts[0][2];
+    if (inTable || parts.length > 2) return parts[0][2];
     document.querySelector("details.more.rare").open = parts.length === 2;
     if (parts.length === 2) { put("kind-two", parts[1][2]); put("kind-two-count", count(parts[1])); }
     return parts[0][2];
@@ -492,7 +492,7 @@
       return [own, value >= top - 0.031 ? own : Math.min(value, own)];
     },
 
-    solve: function () { ask(true); return nothing(); },
+    solve: function () { submit(true); return nothing(); },
     cancel: function () { ex.send({ type: "cancel" }); return nothing(); },
 
     compare: function (clicks, every) {

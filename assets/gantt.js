@@ -14,7 +14,7 @@
   let turn = null; /* the search that the drawn plan is of */
   let scale_s = 1; /* seconds in a unit of the time axis */
   let held = null; /* a clicked bar's stage or a clicked device stays highlighted */
-  let keep = null; /* what is bright now */
+  let bright = null; /* what is bright now */
 
   const place = () => document.getElementById("gantt");
   const ready = () => chart !== null && chart.ready();
@@ -22,12 +22,12 @@
   function draw(message, done) {
     ex.whenReady(place, function (plot) {
       if (!chart) chart = ex.chart(plot.parentElement, plot, host);
-      const kept = zoomed(message);
+      const range = zoomed(message);
       ({ bars, rows, path, scale_s, turn } = message);
       spans = message.spans || message.bars;
       operators = message.by_operator;
-      held = keep = way = idle = null;
-      chart.draw(message, kept);
+      held = bright = way = idle = null;
+      chart.draw(message, range);
       if (rows.path) show(null);
       ex.clock.drawn(message);
       if (ex.graph.selection()) ex.graph.clear();
@@ -50,9 +50,9 @@
   }
 
   function show(wanted, along) {
-    keep = wanted;
+    bright = wanted;
     [way, idle] = along || [null, null];
-    if (ready()) chart.show(keep, way || (rows.path ? path : null), idle ? [idle] : null);
+    if (ready()) chart.show(bright, way || (rows.path ? path : null), idle ? [idle] : null);
   }
 
   /* A device's idle time, from and to in seconds, and what it waits for. */
@@ -86,7 +86,7 @@
   /* The critical path on or off. */
   function showPath(on) {
     rows.path = on;
-    show(keep);
+    show(bright);
   }
 
   const showStages = (stages) => {

@@ -44,7 +44,7 @@
     document.getElementById("gantt-path").setAttribute("aria-pressed", String(shown.path));
   }
 
-  function tell() {
+  function send() {
     const given = new URLSearchParams(location.search);
     const message = { type: "view" };
     for (const key of KEYS) if (given.get(key)) message[key] = given.get(key);
@@ -96,5 +96,5 @@
     });
   }
 
-  ex.looks = { KEYS, press, rows, stages, tell, put, listen };
+  ex.looks = { KEYS, press, rows, stages, send, put, listen };
 })();

@@ -16,10 +16,10 @@
     const frame = document.querySelector(bar.frame);
     const now = () => +handle.getAttribute("aria-valuenow");
     function put(share) {
-      const kept = Math.min(+handle.getAttribute("aria-valuemax"), Math.max(+handle.getAttribute("aria-valuemin"), share));
-      frame.style.setProperty(bar.name, kept + "%");
-      handle.setAttribute("aria-valuenow", Math.round(kept));
-      localStorage.setItem(bar.kept, kept);
+      const percent = Math.min(+handle.getAttribute("aria-valuemax"), Math.max(+handle.getAttribute("aria-valuemin"), share));
+      frame.style.setProperty(bar.name, percent + "%");
+      handle.setAttribute("aria-valuenow", Math.round(percent));
+      localStorage.setItem(bar.kept, percent);
     }
     if (localStorage.getItem(bar.kept)) put(+localStorage.getItem(bar.kept));
     handle.addEventListener("pointerdown", function (event) {
@@ -72,7 +72,7 @@
   let timer = null;
   let sentSize = null;
 
-  function tell() {
+  function sendCanvas() {
     const place = document.querySelector(".graph-card .canvas");
     const size = [place.clientWidth, place.clientHeight];
     const same = sentSize && size.every((side, i) => Math.abs(side - sentSize[i]) <= FRAME_SHARE * sentSize[i]);
@@ -87,7 +87,7 @@
       BARS.forEach(listenTo);
       for (const button of document.querySelectorAll("[data-whole-of]")) button.addEventListener("click", () => toggle(button.dataset.wholeOf));
       document.addEventListener("keydown", keys);
-      new ResizeObserver(function () { clearTimeout(timer); timer = setTimeout(tell, FRAME_MS); }).observe(document.querySelector(".graph-card .canvas"));
+      new ResizeObserver(function () { clearTimeout(timer); timer = setTimeout(sendCanvas, FRAME_MS); }).observe(document.querySelector(".graph-card .canvas"));
     },
   };
 })();

@@ -25,14 +25,14 @@
     const last = React.useRef(props.value);
     const timer = React.useRef(null);
     const forget = function () { clearTimeout(timer.current); timer.current = null; };
-    const tell = function (now) {
+    const commit = function (now) {
       forget();
       const value = parsed(now);
       if (value === last.current) return;
       last.current = value;
       props.setProps({ value: value });
     };
-    React.useEffect(function () { /* somebody else says something else */
+    React.useEffect(function () { /* the value was set elsewhere */
       if (props.value === last.current) return;
       forget();
       last.current = props.value;
@@ -44,10 +44,10 @@
         const now = event.target.value;
         forget();
         setText(now);
-        timer.current = setTimeout(() => tell(now), props.pause_ms);
+        timer.current = setTimeout(() => commit(now), props.pause_ms);
       },
-      onKeyDown: function (event) { if (event.key === "Enter") tell(text); },
-      onBlur: function () { tell(text); setText(shown(last.current)); },
+      onKeyDown: function (event) { if (event.key === "Enter") commit(text); },
+      onBlur: function () { commit(text); setText(shown(last.current)); },
     };
   }
 
@@ -57,11 +57,11 @@
     const most = props.max === undefined ? Infinity : props.max;
     const parsed = (text) => (text === "" || !isFinite(+text) ? "" : Math.min(most, Math.max(least, +text)));
     const typed = useTyped(props, shown, parsed);
-    const kept = props.whole ? /[^0-9]/g : /[^0-9.]/g;
+    const strip = props.whole ? /[^0-9]/g : /[^0-9.]/g;
     const field = h("input", {
       ...named(props), ...typed, id: props.id, className: "field", type: "text", autoComplete: "off", placeholder: props.placeholder,
       inputMode: props.whole ? "numeric" : "decimal", style: wide(props), disabled: props.disabled,
-      onChange: function (event) { typed.onChange({ target: { value: event.target.value.replace(kept, "") } }); },
+      onChange: function (event) { typed.onChange({ target: { value: event.target.value.replace(strip, "") } }); },
       onKeyDown: function (event) { /* one more or one less, as fields for numbers do */
         const way = { ArrowUp: 1, ArrowDown: -1 }[event.key];
         if (!way || typed.value === "") { typed.onKeyDown(event); return; }

@@ -74,7 +74,7 @@
 
   /* From now on Dash is notified only of what is its own. */
   function install() {
-    const tell = window.dash_clientside.set_props;
+    const setProps = window.dash_clientside.set_props;
     const able = {}; /* whether controls of Dash's can be used, as last set */
     window.dash_clientside.set_props = function (id, props) {
       const element = typeof id === "string" ? document.getElementById(id) : null;
@@ -87,7 +87,7 @@
         if (able[id] === props.disabled) return;
         able[id] = props.disabled;
       }
-      tell(id, props);
+      setProps(id, props);
     };
   }
 

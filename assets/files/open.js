@@ -3,7 +3,7 @@
   "use strict";
   const ex = (window.explorer = window.explorer || {});
   const RECENT = "explorer-recent";
-  const KEPT = 6;
+  const MOST_RECENT = 6;
   let token = null;
   let most = 0;
   let sending = null;
@@ -64,13 +64,13 @@
   function recent() {
     try {
       const stored = JSON.parse(localStorage.getItem(RECENT) || "[]");
-      return stored.filter((each) => typeof each.file === "string" && typeof each.name === "string").slice(0, KEPT);
+      return stored.filter((each) => typeof each.file === "string" && typeof each.name === "string").slice(0, MOST_RECENT);
     } catch { return []; }
   }
 
   function remember(message) {
     const others = recent().filter((each) => each.file !== message.file);
-    localStorage.setItem(RECENT, JSON.stringify([{ file: message.file, name: message.name, what: message.what, memory: message.memory_bytes }, ...others].slice(0, KEPT)));
+    localStorage.setItem(RECENT, JSON.stringify([{ file: message.file, name: message.name, what: message.what, memory: message.memory_bytes }, ...others].slice(0, MOST_RECENT)));
   }
 
   /* Bytes of each device of a cluster that was chosen, 0 without a cap; undefined where that is not known. */
@@ -134,9 +134,9 @@
     if (option && option.value) names = { ...names, [option.value]: option.textContent };
     const saved = document.getElementById("saved-costs");
     const measured = files.profile ? "profile/" + files.profile : files.times_file ? "times_file/" + files.times_file : "";
-    const kept = saved && [...saved.options].find((each) => each.value === measured);
-    if (saved) saved.value = kept ? kept.value : "";
-    if (kept && measured) names = { ...names, [files.profile || files.times_file]: kept.textContent };
+    const savedOption = saved && [...saved.options].find((each) => each.value === measured);
+    if (saved) saved.value = savedOption ? savedOption.value : "";
+    if (savedOption && measured) names = { ...names, [files.profile || files.times_file]: savedOption.textContent };
     place.replaceChildren();
     for (const [what, words] of [["profile", "Costs"], ["times_file", "Times"], ["cluster", "Cluster"]]) {
       if (!files[what]) continue;

@@ -68,17 +68,17 @@
   async function rebuilt(file) {
     const view = await directory(file);
     if (!view) return null;
-    const kept = [];
+    const entries = [];
     let left = 0;
     for (let at = 0, entry; at < view.byteLength; at = entry.next) {
       entry = listed(view, at);
       if (UNREAD.test(new TextDecoder().decode(entry.name))) left += entry.stored;
-      else kept.push(entry);
+      else entries.push(entry);
     }
-    if (!left || kept.length > MOST_ENTRIES || kept.some((entry) => Math.max(entry.size, entry.stored) >= BEYOND)) return null;
+    if (!left || entries.length > MOST_ENTRIES || entries.some((entry) => Math.max(entry.size, entry.stored) >= BEYOND)) return null;
     const [parts, list] = [[], []];
     let offset = 0;
-    for (const entry of kept) {
+    for (const entry of entries) {
       const before = await read(file, entry.offset, 30);
       if (before.getUint32(0, true) !== ENTRY) return null;
       const from = entry.offset + 30 + before.getUint16(26, true) + before.getUint16(28, true);
@@ -89,7 +89,7 @@
     if (offset >= BEYOND) return null;
     const end = new DataView(new ArrayBuffer(END_BYTES));
     end.setUint32(0, END, true);
-    for (const place of [8, 10]) end.setUint16(place, kept.length, true);
+    for (const place of [8, 10]) end.setUint16(place, entries.length, true);
     end.setUint32(12, new Blob(list).size, true);
     end.setUint32(16, offset, true);
     return { body: new Blob([...parts, ...list, end.buffer]), left };

@@ -3,7 +3,7 @@
 (function () {
   "use strict";
   const ex = (window.explorer = window.explorer || {});
-  const KEPT = "explorer-before-lesson"; /* what the reader had, while this tab lives */
+  const STORAGE_KEY = "explorer-before-lesson"; /* what the reader had, while this tab lives */
   const GIB = 1024 ** 3;
 
   /* What is lit, by the names that a lesson uses: the control with its label, or a part of the page. */
@@ -50,11 +50,11 @@
   function remember() {
     if (shown || before) return;
     before = { now: ex.snapshot(), look: look(location.search), query: location.search };
-    sessionStorage.setItem(KEPT, JSON.stringify(before));
+    sessionStorage.setItem(STORAGE_KEY, JSON.stringify(before));
   }
 
-  function send(at, keep) {
-    ex.send({ type: "lesson", lesson: at.lesson, step: at.step, keep: keep === true });
+  function send(at, retain) {
+    ex.send({ type: "lesson", lesson: at.lesson, step: at.step, same_controls: retain === true });
   }
 
   function open(lesson, step) {
@@ -66,8 +66,8 @@
   function opened() {
     if (shown) { send(shown, true); return; }
     const at = linked();
-    if (!at) { sessionStorage.removeItem(KEPT); return; }
-    before = JSON.parse(sessionStorage.getItem(KEPT) || "null");
+    if (!at) { sessionStorage.removeItem(STORAGE_KEY); return; }
+    before = JSON.parse(sessionStorage.getItem(STORAGE_KEY) || "null");
     send(at);
   }
 
@@ -76,10 +76,10 @@
     const own = ex.ownMemory[of.device_kind];
     const top = Math.log2(own / GIB);
     const cap = of.memory && of.memory < own ? { position: Math.log2(of.memory / GIB), bytes: of.memory } : null;
-    const kept = new URLSearchParams();
-    for (const key of ["pins", "together"]) if (of[key]) kept.set(key, of[key]);
+    const pinned = new URLSearchParams();
+    for (const key of ["pins", "together"]) if (of[key]) pinned.set(key, of[key]);
     return {
-      top: top, cap: cap, files: {}, fleet: null, pins: ex.pins.read(kept),
+      top: top, cap: cap, files: {}, fleet: null, pins: ex.pins.read(pinned),
       controls: {
         ...Object.fromEntries(ex.settings.map((one) => [one.id, ex.shown(one, of[one.name])])),
         model: of.model, devices: of.devices, memory: cap ? cap.position : top, kind: of.device_kind, "kind-two": "none", "kind-two-count": "",
@@ -135,8 +135,8 @@
     document.body.classList.add("in-lesson");
     document.body.dataset.moves = (message.move || []).join(" ");
     light(message.light || []);
-    if (message.lesson && !message.keep) put(message.controls);
-    if (message.keep) ex.steps.replace(location.search);
+    if (message.lesson && !message.same_controls) put(message.controls);
+    if (message.same_controls) ex.steps.replace(location.search);
     if (first) requestAnimationFrame(() => document.getElementById("lesson-title").focus({ preventScroll: true }));
   }
 
@@ -145,7 +145,7 @@
     if (!shown) return;
     const had = before;
     shown = current = before = null;
-    sessionStorage.removeItem(KEPT);
+    sessionStorage.removeItem(STORAGE_KEY);
     document.body.classList.remove("in-lesson");
     light([]);
     ex.send({ type: "leave-lesson" });

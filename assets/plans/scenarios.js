@@ -2,10 +2,10 @@
 (function () {
   "use strict";
   const ex = (window.explorer = window.explorer || {});
-  const kept = {};
+  const snapshots = {};
   let promised = new URLSearchParams(location.search).get("plan");
 
-  function keep(message) { kept[message.number] = ex.snapshot(); }
+  function store(message) { snapshots[message.number] = ex.snapshot(); }
 
   function moved(message) {
     ex.gantt.release();
@@ -35,19 +35,19 @@
   function shared(message) {
     const link = new URL(location.href);
     if (message.plan) link.searchParams.set("plan", message.plan);
-    const say = (words) => {
+    const setLabel = (words) => {
       window.dash_clientside.set_props("share", { children: words });
       setTimeout(() => window.dash_clientside.set_props("share", { children: "Copy link" }), 1600);
     };
     window.__pe_shared = link.href;
-    if (!navigator.clipboard) { ex.steps.replace(link.search); say("In the address bar"); return; }
-    navigator.clipboard.writeText(link.href).then(() => say("Copied"), () => { ex.steps.replace(link.search); say("In the address bar"); });
+    if (!navigator.clipboard) { ex.steps.replace(link.search); setLabel("In the address bar"); return; }
+    navigator.clipboard.writeText(link.href).then(() => setLabel("Copied"), () => { ex.steps.replace(link.search); setLabel("In the address bar"); });
   }
 
   function listen() {
     document.addEventListener("click", function (event) {
       const button = event.target.closest && event.target.closest('[data-act="show-kept"]');
-      if (button && kept[button.dataset.arg]) ex.steps.restore(kept[button.dataset.arg]);
+      if (button && snapshots[button.dataset.arg]) ex.steps.restore(snapshots[button.dataset.arg]);
     });
     const named = function (event) {
       const field = event.target;
@@ -62,5 +62,5 @@
     });
   }
 
-  ex.scenarios = { keep, moved, answered, same, unlink, shared, listen };
+  ex.scenarios = { store, moved, answered, same, unlink, shared, listen };
 })();

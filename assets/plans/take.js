@@ -4,7 +4,7 @@
   const ex = (window.explorer = window.explorer || {});
   const menu = () => document.getElementById("export-menu");
 
-  function tell(message) {
+  function show(message) {
     const note = document.getElementById("export-note");
     note.textContent = message.why;
     if (message.lines) note.append(listed(message.lines));
@@ -63,5 +63,5 @@
     });
   }
 
-  ex.take = { tell, fetch, listen };
+  ex.take = { show, fetch, listen };
 })();

@@ -2,12 +2,12 @@
 (function () {
   "use strict";
   const ex = window.explorer;
-  const APART = 76; /* pixels from tick to tick, about */
+  const TICK_SPACING = 76; /* pixels from tick to tick, about */
   const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
 
   /* Round times of a range and how they read, at steps of 1, 2 or 5 times a power of ten. */
   function ticks(range, width, suffix) {
-    const rough = (range[1] - range[0]) / Math.min(12, Math.max(2, width / APART));
+    const rough = (range[1] - range[0]) / Math.min(12, Math.max(2, width / TICK_SPACING));
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((times) => times * power).find((value) => value >= rough * (1 - 1e-9));
     const places = Math.min(12, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));

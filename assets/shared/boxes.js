@@ -71,7 +71,7 @@
     function draw(message) {
       ready(function (cy) {
         view.expandable = new Set(message.expandable);
-        const bare = view.overlay === null; /* no plan follows */
+        const unplanned = view.overlay === null; /* no plan follows */
         view.overlay = null;
         lit.show(null);
         cy.maxZoom(message.max_zoom);
@@ -82,7 +82,7 @@
         fit();
         mapped();
         point(null);
-        if (bare) revealSought(cy);
+        if (unplanned) revealSought(cy);
       });
     }
 
@@ -193,7 +193,7 @@
 
     /* Bright: the given boxes; all else dims. null: everything bright. */
     const lit = ex.lit(host.instance, host.root);
-    const highlight = (keep, near) => lit.show(keep, near);
+    const highlight = (bright, near) => lit.show(bright, near);
 
     const byDevice = (device) => new Set(Object.keys(view.nodes).filter((id) => view.nodes[id].includes(device)));
     const showStage = (stage, centre) => bring(having(view.stages, stage), centre);

@@ -54,16 +54,16 @@
     const timeAt = (px) => range[0] + (px - size.left) / perUnit();
     const y = (row) => size.top + (row - size.high) * size.row;
 
-    /* next: a scene's schedule; kept: the range to show of it, or null for all. */
-    function draw(next, kept) {
+    /* next: a scene's schedule; initial: the range to show of it, or null for all. */
+    function draw(next, initial) {
       plan = next;
       use(next.figure.lanes, next);
       bands = next.figure.bands.map((band) => ({ fill: band.fill, path: new Path2D(band.path) }));
       over = [];
-      range = kept || [0, end()];
+      range = initial || [0, end()];
       tip.hide();
       layOut();
-      if (kept) ask();
+      if (initial) requestDetail();
     }
 
     function use(source, next) {
@@ -232,9 +232,9 @@
     }
 
     /* What is bright (of all spans; null for everything), a way through the schedule or null, and more shapes. */
-    function show(keep, path, more) {
+    function show(bright, path, more) {
       if (!plan) return;
-      over = ex.shades.over(spans(), plan.rows, end(), keep, path, host.root()).concat(more || []);
+      over = ex.shades.over(spans(), plan.rows, end(), bright, path, host.root()).concat(more || []);
       if (size) shade();
     }
 
@@ -246,7 +246,7 @@
       const begin = Math.min(Math.max(from, 0), end() - width);
       range = [begin, begin + width];
       request();
-      ask();
+      requestDetail();
     }
 
     /* by: the new width; shift: to the side, as a share of the old; about: the time that stays where it is. */
@@ -263,8 +263,8 @@
       if (plan) look(0, end());
     }
 
-    /* Runs come apart, or others come into sight: who made the plan knows them. */
-    function ask() {
+    /* Runs are split into bars, or others come into sight: who made the plan knows them. */
+    function requestDetail() {
       clearTimeout(pending);
       pending = setTimeout(function () {
         if (plan && plan.spans && ex.detailDue(detail, range, plan.by_operator)) host.ask(range[0], range[1]);

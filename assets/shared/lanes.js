@@ -3,7 +3,7 @@
 (function () {
   "use strict";
   const ex = window.explorer;
-  const APART = 1; /* pixels: narrower bars are drawn as runs, and bridge gaps that are narrower */
+  const MIN_PX = 1; /* pixels: narrower bars are drawn as runs, and bridge gaps that are narrower */
 
   /* given: of explorer/view/timeline/canvas.py. Returns for each: source (itself), from, to, reach (until when anything that
      began so far lasts) and at (positions in its columns), by ascending from; y, tall. */
@@ -18,7 +18,7 @@
   }
 
   /* How many of ascending numbers are not above this one. */
-  function upTo(numbers, value) {
+  function bisect(numbers, value) {
     let [low, high] = [0, numbers.length];
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -29,7 +29,7 @@
   }
 
   /* The bars of a lane that may be in sight, as a half-open interval. */
-  const inSight = (lane, range) => [upTo(lane.reach, range[0]), upTo(lane.from, range[1])];
+  const inSight = (lane, range) => [bisect(lane.reach, range[0]), bisect(lane.from, range[1])];
 
   /* What is drawn of a lane, from left to right: calls one(i, left, right) for a bar that is wide enough, and
      run(left, right, share) for narrow ones together, which cover that share of it. left, right: pixels from the range's
@@ -43,8 +43,8 @@
     };
     for (let i = first; i < last; i++) {
       const [left, right] = [(lane.from[i] - range[0]) * scale, (lane.to[i] - range[0]) * scale];
-      if (right - left >= APART) { one(i, left, right); continue; }
-      if (left - end > APART) { flush(); begin = left; }
+      if (right - left >= MIN_PX) { one(i, left, right); continue; }
+      if (left - end > MIN_PX) { flush(); begin = left; }
       end = Math.max(end, right);
       covered += right - left;
     }
@@ -54,7 +54,7 @@
   /* The bar of a lane at a time, or nearest to it within slack; -1 if there is none. */
   function barAt(lane, time, slack) {
     let [nearest, away] = [-1, slack];
-    for (let i = upTo(lane.from, time + slack) - 1; i >= 0 && lane.reach[i] >= time - slack; i--) {
+    for (let i = bisect(lane.from, time + slack) - 1; i >= 0 && lane.reach[i] >= time - slack; i--) {
       const off = Math.max(lane.from[i] - time, time - lane.to[i], 0);
       if (off < away || (off === away && nearest < 0)) [nearest, away] = [i, off];
       if (off === 0) break;

@@ -10,7 +10,7 @@
 
   /* instance: the cytoscape instance; root: where the theme's colours are. */
   ex.lit = function (instance, root) {
-    let keep = null; /* ids of what is bright, or null: everything is */
+    let bright = null; /* ids of what is bright, or null: everything is */
     let near = null; /* of the box that is pointed at, if it is one */
     let above = null;
 
@@ -27,7 +27,7 @@
     /* Edges whose ends are both bright, and those of the box that is pointed at. */
     function edges(cy, nodes) {
       const of = near ? cy.getElementById(near).connectedEdges() : null;
-      return nodes.connectedEdges().filter((edge) => (of && of.has(edge)) || (!near && keep.has(edge.source().id()) && keep.has(edge.target().id())));
+      return nodes.connectedEdges().filter((edge) => (of && of.has(edge)) || (!near && bright.has(edge.source().id()) && bright.has(edge.target().id())));
     }
 
     function line(pen, edge, colour) {
@@ -63,8 +63,8 @@
     function paint(cy) {
       const below = drawn(cy);
       if (!below) return;
-      below.style.opacity = keep ? FAINT : "";
-      if (!keep) {
+      below.style.opacity = bright ? FAINT : "";
+      if (!bright) {
         if (above) above.hidden = true;
         return;
       }
@@ -77,7 +77,7 @@
       pen.clearRect(0, 0, top.width, top.height);
       pen.setTransform(ratio, 0, 0, ratio, 0, 0);
       const style = getComputedStyle(root());
-      const nodes = cy.collection([...keep].map((id) => cy.getElementById(id)).filter((node) => node.length));
+      const nodes = cy.collection([...bright].map((id) => cy.getElementById(id)).filter((node) => node.length));
       const lines = edges(cy, nodes);
       lines.forEach((edge) => line(pen, edge, near ? style.getPropertyValue("--accent").trim() : ""));
       lines.forEach((edge) => {
@@ -99,14 +99,14 @@
       ex.whenReady(instance, function (cy) {
         const box = pointed ? cy.getElementById(pointed) : null;
         near = box && box.length ? pointed : null;
-        keep = boxes && new Set(boxes);
-        if (near) box.neighborhood("node").forEach((node) => { keep.add(node.id()); });
-        if (!listened.has(cy)) cy.on("render", () => { if (keep) paint(cy); });
+        bright = boxes && new Set(boxes);
+        if (near) box.neighborhood("node").forEach((node) => { bright.add(node.id()); });
+        if (!listened.has(cy)) cy.on("render", () => { if (bright) paint(cy); });
         listened.add(cy);
         paint(cy);
       });
     }
 
-    return { show, bright: () => keep && [...keep] };
+    return { show, bright: () => bright && [...bright] };
   };
 })();

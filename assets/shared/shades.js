@@ -7,20 +7,20 @@
   const EDGE = 0.3; /* half of a bar: its upper edge, where no number stands: BAR of explorer/view/timeline/shapes.py */
   const BESIDE = 0.4; /* where a device's row has its transfers, if links have no rows: explorer/view/timeline/shapes.py */
 
-  /* A light veil over everything that is not kept: the complement of the kept bars. */
-  function veil(spans, rows, end, keep) {
-    const kept = rows.devices.map(() => []);
+  /* A light veil over everything that is not bright: the complement of the bright bars. */
+  function veil(spans, rows, end, bright) {
+    const byRow = rows.devices.map(() => []);
     for (let i = 0; i < spans.device.length; i++) {
       const row = spans.row[i];
-      if (row >= 0 && (spans.to[i] < 0 || rows.link[row]) && keep(i)) kept[row].push([spans.start[i], spans.end[i]]);
+      if (row >= 0 && (spans.to[i] < 0 || rows.link[row]) && bright(i)) byRow[row].push([spans.start[i], spans.end[i]]);
     }
-    return outside(kept, rows, end);
+    return outside(byRow, rows, end);
   }
 
   /* Per row, what its intervals leave over, as rectangles [from, to, top, bottom]. */
-  function outside(kept, rows, end) {
+  function outside(byRow, rows, end) {
     const parts = [];
-    kept.forEach(function (intervals, row) {
+    byRow.forEach(function (intervals, row) {
       let from = 0;
       const [top, bottom] = [rows.middle[row] - rows.height[row] / 2, rows.middle[row] + rows.height[row] / 2];
       for (const [start, stop] of intervals.sort((a, b) => a[0] - b[0])) {
@@ -49,20 +49,20 @@
 
   /* What is off the critical path: the complement of its bars. */
   function offPath(path, rows, end) {
-    const kept = rows.devices.map(() => []);
-    path.row.forEach(function (row, i) { if (row >= 0 && (!path.link[i] || rows.link[row])) kept[row].push([path.start[i], path.end[i]]); });
-    return outside(kept, rows, end);
+    const byRow = rows.devices.map(() => []);
+    path.row.forEach(function (row, i) { if (row >= 0 && (!path.link[i] || rows.link[row])) byRow[row].push([path.start[i], path.end[i]]); });
+    return outside(byRow, rows, end);
   }
 
   /* All of it, as {name, colour, opacity} with rects or with lines and their width. spans: columns of the bars; rows: of
-     the schedule; end: of its time axis; keep: which spans are bright, null for all; path: null without one; root: whose
+     the schedule; end: of its time axis; bright: which spans are bright, null for all; path: null without one; root: whose
      CSS variables are the colours. */
-  function over(spans, rows, end, keep, path, root) {
+  function over(spans, rows, end, bright, path, root) {
     const style = getComputedStyle(root || document.documentElement);
     const paint = (name) => style.getPropertyValue(name).trim();
     const layers = [];
     const drawn = path && path.row.length;
-    if (keep) layers.push({ name: "veil", rects: veil(spans, rows, end, keep), colour: paint("--card"), opacity: 0.74 });
+    if (bright) layers.push({ name: "veil", rects: veil(spans, rows, end, bright), colour: paint("--card"), opacity: 0.74 });
     else if (drawn) layers.push({ name: "off path", rects: offPath(path, rows, end), colour: paint("--card"), opacity: 0.6 });
     if (drawn) {
       const strokes = lines(path, rows);

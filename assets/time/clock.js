@@ -92,26 +92,26 @@
       at = Math.min(Math.max(0, to), course.span);
       cursor.show(true);
       place();
-      if (playing === null || playing - readAt >= READ_MS || at >= course.span) say();
+      if (playing === null || playing - readAt >= READ_MS || at >= course.span) showInstant();
       part("at").style.setProperty("--at", at / course.span);
       if (playing === null) settle();
     }
 
     /* In words: the time, and what goes on. */
-    function say() {
+    function showInstant() {
       readAt = playing === null ? 0 : playing;
       const now = course.place(at);
       if (now !== shown) {
         shown = now;
         states = Array.from({ length: course.devices }, (_, device) => course.device(device, at));
         cursor.read(states);
-        tell();
+        showStates();
       }
       const instant = reading.read(at) + " / " + reading.read(course.span) + " " + reading.unit;
       if (part("time").textContent !== instant) part("time").textContent = instant;
     }
 
-    function tell() {
+    function showStates() {
       const able = states.filter((state) => state.works);
       const work = able.filter((state) => state.does !== null).length;
       const moving = course.moving(at);
@@ -128,7 +128,7 @@
       slider.setAttribute("aria-valuetext", reading.read(at) + " " + reading.unit);
       saying = setTimeout(function () {
         const each = states.slice(0, SPOKEN).map((state) =>
-          [state.name + " " + cursor.says(state), cursor.holds(state), ex.figures.nbytes(state.bytes)].filter(Boolean).join(", "));
+          [state.name + " " + cursor.describe(state), cursor.holds(state), ex.figures.nbytes(state.bytes)].filter(Boolean).join(", "));
         const more = states.length > SPOKEN ? "; and " + (states.length - SPOKEN) + " more devices" : "";
         part("says").textContent = reading.read(at) + " " + reading.unit + ": " + each.join("; ") + more;
       }, SAY_MS);
@@ -160,7 +160,7 @@
       if (playing === null) return;
       playing = null;
       press(false);
-      if (course && at !== null) { say(); settle(); }
+      if (course && at !== null) { showInstant(); settle(); }
     }
 
     function play() {

@@ -5,7 +5,7 @@
   const SAME = 1e-9; /* of the whole: instants that differ by less are one */
 
   /* How many of ascending numbers are not above this one. */
-  function upTo(numbers, at) {
+  function bisect(numbers, at) {
     let [low, high] = [0, numbers.length];
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -17,7 +17,7 @@
 
   /* What occupies a device at an instant: its position among the device's spans, or -1. Cores of a CPU run several. */
   function busy(device, at) {
-    for (let i = upTo(device.start_s, at) - 1; i >= 0; i--) {
+    for (let i = bisect(device.start_s, at) - 1; i >= 0; i--) {
       if (device.end_s[i] > at) return i;
       if (device.reach[i] <= at) return -1;
     }
@@ -41,10 +41,10 @@
       const at = given + slack / 2; /* an instant that was reached by a step is not just before itself */
       const i = busy(it, at);
       const held = it.flights.filter(([, from, until]) => from <= at && at < until).map(([micro]) => micro);
-      const bytes = it.memory.nbytes[Math.max(0, upTo(it.memory.times_s, at) - 1)];
+      const bytes = it.memory.nbytes[Math.max(0, bisect(it.memory.times_s, at) - 1)];
       const state = { works: it.start_s.length > 0, held: held, bytes: bytes, cap: it.cap_bytes, name: it.name };
       if (i >= 0) return { ...state, does: played.labels[it.label[i]], idle: false, from: it.start_s[i], until: it.end_s[i] };
-      const before = upTo(it.start_s, at);
+      const before = bisect(it.start_s, at);
       const until = before < it.start_s.length ? it.start_s[before] : span;
       const from = before ? it.reach[before - 1] : 0;
       return { ...state, does: null, idle: state.works && until - from > slack, from: from, until: until };
@@ -55,9 +55,9 @@
       device: device,
       devices: played.devices.length,
       /* The interval between two events in which an instant lies: while it stays the same, so does everything. */
-      place: (at) => upTo(events, at + slack / 2),
-      next: (at) => events[Math.min(events.length - 1, upTo(events, at + slack / 2))],
-      before: (at) => events[Math.max(0, upTo(events, at - slack / 2 - slack) - 1)],
+      place: (at) => bisect(events, at + slack / 2),
+      next: (at) => events[Math.min(events.length - 1, bisect(events, at + slack / 2))],
+      before: (at) => events[Math.max(0, bisect(events, at - slack / 2 - slack) - 1)],
       moving: (at) => played.moves.start_s.reduce((sum, start, i) => sum + (start <= at + slack / 2 && at + slack / 2 < played.moves.end_s[i] ? 1 : 0), 0),
     };
   };

@@ -79,7 +79,7 @@
       return inside;
     }
 
-    const says = (state) => (state.does !== null ? state.does : !state.works ? "no work" : state.idle ? "idle " + ex.figures.seconds(state.until - state.from) : "done");
+    const describe = (state) => (state.does !== null ? state.does : !state.works ? "no work" : state.idle ? "idle " + ex.figures.seconds(state.until - state.from) : "done");
     const holds = (state) => (state.held.length ? "holds " + ex.figures.ranges(state.held) : "");
 
     /* Of a name that is too long for a narrow schedule its end says more. */
@@ -93,7 +93,7 @@
     function read(states) {
       for (const reading of readings) {
         const state = states[reading.device];
-        const words = says(state) + (roomy && state.held.length ? " · " + holds(state) : "");
+        const words = describe(state) + (roomy && state.held.length ? " · " + holds(state) : "");
         put(reading.element, brief(words));
         reading.element.classList.toggle("idle", state.does === null);
       }
@@ -101,7 +101,7 @@
         const state = states[card.device];
         put(card.value, ex.figures.nbytes(state.bytes));
         if (!card.element) continue;
-        put(card.element, [says(state), holds(state)].filter(Boolean).join(" · "));
+        put(card.element, [describe(state), holds(state)].filter(Boolean).join(" · "));
         card.element.parentNode.title = card.element.textContent + ", " + card.value.textContent;
       }
     }
@@ -111,6 +111,6 @@
       host.timed().classList.toggle("timed", on);
     }
 
-    return { box, lay, fit, move, read, show, says, holds };
+    return { box, lay, fit, move, read, show, describe, holds };
   };
 })();

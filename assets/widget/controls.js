@@ -42,15 +42,15 @@ export function controls(place, send) {
     }
     const line = made("span", "entry", null, box);
     const input = made("input", "", null, line, { ...(kind === "text" ? TEXT : NUMBER), name });
-    const tell = function () {
+    const commit = function () {
       const typed = input.value.trim();
       if (typed === input.dataset.stands) return;
       input.dataset.stands = typed; /* until the kernel says what stands */
       set(name, typed);
     };
-    input.addEventListener("change", tell);
+    input.addEventListener("change", commit);
     input.addEventListener("keydown", function (event) {
-      if (event.key === "Enter") tell(); /* not every notebook lets a change event come of it */
+      if (event.key === "Enter") commit(); /* not every notebook lets a change event come of it */
       if (event.key === "Escape") { input.value = input.dataset.stands || ""; return; }
       const by = { ArrowUp: 1, ArrowDown: -1 }[event.key];
       if (kind !== "step" || !by) return;

@@ -91,7 +91,7 @@ function render({ model, el }) {
   const count = made("span", "quiet", "", graphHead);
   made("span", "spring", null, graphHead);
   const tool = (parent, label, title, act) => {
-    const named = /^[a-z]/i.test(label) ? {} : { "aria-label": title }; /* a sign is heard as what it does */
+    const named = /^[a-z]/i.test(label) ? {} : { "aria-label": title }; /* a sign is read out as what it does */
     const button = made("button", "tool", label, parent, { title, ...named });
     button.addEventListener("click", act);
     return button;
@@ -220,7 +220,7 @@ function render({ model, el }) {
     send, playable: () => plan !== null, release: () => release(),
   });
   clock.listen();
-  const showBars = (keep) => gantt.show(keep, plan && plan.rows.path ? plan.path : null);
+  const showBars = (bright) => gantt.show(bright, plan && plan.rows.path ? plan.path : null);
   frame.addEventListener("keydown", function (event) {
     if (event.key === "Escape") { release(); clock.rest(); }
     else if (!gantt.key(event)) return;
@@ -365,24 +365,24 @@ function render({ model, el }) {
   /* How large the frame of the graph is: what is open, and in how many columns, is arranged for it. */
   let framed = [0, 0];
   let framing = null;
-  function frameTold() {
+  function sendFrame() {
     const [wide, tall] = [canvas.clientWidth, canvas.clientHeight];
     if (Math.min(wide, tall) < MIN_FRAME_PX || [wide, tall].every((side, i) => Math.abs(side - framed[i]) <= FRAME_SHARE * framed[i])) return;
     framed = [wide, tall];
     send({ type: "canvas", width: wide, height: tall });
   }
-  const frameWatch = new ResizeObserver(function () { clearTimeout(framing); framing = setTimeout(frameTold, FRAME_MS); });
+  const frameWatch = new ResizeObserver(function () { clearTimeout(framing); framing = setTimeout(sendFrame, FRAME_MS); });
   frameWatch.observe(canvas);
 
-  let toldTheme = model.get("_theme"); // or sent, and not answered yet
+  let sentTheme = model.get("_theme"); // or sent, and not answered yet
   function useTheme() {
     const theme = themeOf(el);
     if (root.dataset.theme !== theme) root.dataset.theme = theme;
-    if (toldTheme !== theme) send({ type: "theme", theme });
-    toldTheme = theme;
+    if (sentTheme !== theme) send({ type: "theme", theme });
+    sentTheme = theme;
   }
 
-  const heard = Object.entries(drawers).map(([name, draw]) => [`change:${name}`, draw]);
+  const listeners = Object.entries(drawers).map(([name, draw]) => [`change:${name}`, draw]);
   const onMatches = (message) => {
     if (message.type === "found") finder.draw(message);
     else if (message.type === "peeked") boxes.peeked(message);
@@ -406,7 +406,7 @@ function render({ model, el }) {
     shell.classList.add("ended");
     for (const part of shell.querySelectorAll(".controls, .views, .below")) part.inert = true;
   }
-  for (const [name, draw] of heard) model.on(name, draw);
+  for (const [name, draw] of listeners) model.on(name, draw);
   model.on("comm_live_update", disconnected);
   model.on("msg:custom", onMatches);
   const unfollow = watchTheme(useTheme);
@@ -415,7 +415,7 @@ function render({ model, el }) {
   dot.title = "";
 
   return function () {
-    for (const [name, draw] of heard) model.off(name, draw);
+    for (const [name, draw] of listeners) model.off(name, draw);
     model.off("comm_live_update", disconnected);
     model.off("msg:custom", onMatches);
     unfollow();

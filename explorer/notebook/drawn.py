@@ -13,7 +13,7 @@ import anywidget
 import traitlets
 
 from explorer.notebook.built import built
-from explorer.notebook.messages import Heard
+from explorer.notebook.messages import Message
 from explorer.notebook.selection import Selection, pointed_at, selected
 from explorer.notebook.showing import Showing
 from explorer.notebook.solving import InvalidTrait
@@ -172,52 +172,52 @@ class DrawnWidget(anywidget.AnyWidget):
 
     # -- what a browser says -------------------------------------------------------------------------
 
-    def _on_select(self, message: Heard) -> None:
+    def _on_select(self, message: Message) -> None:
         showing = self._showing
         self.selection = pointed_at(message["kind"], message["id"], showing.view, showing.skeleton, showing.plan)
 
-    def _on_expand(self, message: Heard) -> None:
+    def _on_expand(self, message: Message) -> None:
         self._showing.expand(message["element"])
         self._draw_graph()
 
-    def _on_collapse(self, message: Heard) -> None:
+    def _on_collapse(self, message: Message) -> None:
         self._showing.collapse(message["element"])
         self._draw_graph()
 
-    def _on_depth(self, message: Heard) -> None:
+    def _on_depth(self, message: Message) -> None:
         self._showing.deepen(message["step"])
         self._draw_graph()
 
-    def _on_canvas(self, message: Heard) -> None:
+    def _on_canvas(self, message: Message) -> None:
         self._showing.fit(message["width"], message["height"])
         self._draw_graph()
 
-    def _on_peek(self, message: Heard) -> None:
+    def _on_peek(self, message: Message) -> None:
         known = self._showing.known(message["element"])
         if known is not None:
             self.send({"type": "peeked", "id": message["element"], "text": known})
 
-    def _on_find(self, message: Heard) -> None:
+    def _on_find(self, message: Message) -> None:
         self.send({"type": "found", "text": message["text"], **self._showing.matches(message["text"])})
 
-    def _on_window(self, message: Heard) -> None:
+    def _on_window(self, message: Message) -> None:
         window = self._showing.window(message["from"], message["to"])
         if window:
             self.send({"type": "bars", **window})
 
-    def _on_view(self, message: Heard) -> None:
+    def _on_view(self, message: Message) -> None:
         look = self._showing.look
         self._showing.look = replace(look, rows=message.get("rows", look.rows), path=message.get("path", look.path))
         self._plan = self._showing.picture(self._before, self._turn)
 
-    def _on_course(self, message: Heard) -> None:
+    def _on_course(self, message: Message) -> None:
         self.send({"type": "course", **self._showing.course()})
 
-    def _on_waits(self, message: Heard) -> None:
+    def _on_waits(self, message: Message) -> None:
         if (device := message["device"]) is not None:
             self.send({"type": "waits", **self._showing.waits(device, message["at_s"])})
 
-    def _on_theme(self, message: Heard) -> None:
+    def _on_theme(self, message: Message) -> None:
         self._theme = self._showing.theme = message["theme"]
         with self.hold_sync():
             self._draw_graph()

@@ -25,7 +25,7 @@ class Beside:
     def __init__(self, send: Send) -> None:
         self._send = send
         self._newest: dict[str, int] = {}
-        self.kept: tuple[Problem, Plan, str] | None = None
+        self.reference: tuple[Problem, Plan, str] | None = None
 
     def why_here(self, result: Result, operators: frozenset[int]) -> None:
         """What it would cost to have these operators elsewhere, and to move the edges of their stage."""
@@ -47,20 +47,20 @@ class Beside:
                 lambda _: {"type": "review", **review_object(review(problem, plan, result), problem)},
             )
 
-    def keep(self, result: Result) -> None:
+    def set_reference(self, result: Result) -> None:
         """The plan that others are compared with."""
         if result.plan is not None:
-            self.kept = result.problem, result.plan, text.seconds(result.objective_s)
-            self._send({"type": "kept", "words": f"Kept: {result.planner}, {self.kept[2]}"})
+            self.reference = result.problem, result.plan, text.seconds(result.objective_s)
+            self._send({"type": "kept", "words": f"Kept: {result.planner}, {self.reference[2]}"})
 
     def differ(self, result: Result) -> None:
         """How the plan differs from the one that was kept."""
-        problem, plan, kept = result.problem, result.plan, self.kept
-        if plan is None or kept is None:
+        problem, plan, reference = result.problem, result.plan, self.reference
+        if plan is None or reference is None:
             return
         self._begin(
             "beside",
-            lambda _: {"type": "difference", "lines": lines(difference((kept[0], kept[1]), (problem, plan)))},
+            lambda _: {"type": "difference", "lines": lines(difference((reference[0], reference[1]), (problem, plan)))},
         )
 
     def _begin(self, what: str, compute: Callable[[Callable[[], bool]], dict[str, object]]) -> None:

@@ -1,4 +1,4 @@
-"""What a browser may tell a widget. A notebook that is opened may hold anybody's output: it is data from outside."""
+"""What a browser may send to a widget. A notebook that is opened may hold anybody's output: it is data from outside."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SHOWN = ("devices", "device_kind")
 SELECTED = ("none", "box", "stage", "device", "operator")
 
 Fields = dict[str, object]
-Heard = TypedDict(
-    "Heard",
+Message = TypedDict(
+    "Message",
     {
         "type": str,
         "name": NotRequired[str], "value": NotRequired[str | float],
@@ -45,13 +45,13 @@ Heard = TypedDict(
 """A message of the widget, with the fields that its check in `CHECKS` lets through."""
 
 
-def heard(content: object) -> Heard | None:
+def checked_message(content: object) -> Message | None:
     """A message with known fields of their types, or None for anything else: it is not answered."""
     if not isinstance(content, Mapping) or not isinstance(content.get("type"), str):
         return None
     check = CHECKS.get(content["type"])
     checked = None if check is None else check(content)
-    return None if checked is None else cast(Heard, {"type": content["type"], **checked})
+    return None if checked is None else cast(Message, {"type": content["type"], **checked})
 
 
 def value_of(name: str, value: object) -> object:

@@ -87,8 +87,8 @@ class Showing:
         path = element[2:]
         if path in self.view.expanded:
             below = path + "."
-            kept = {p for p in self.view.expanded if p != path and not p.startswith(below)}
-            self.view = self._arranged(frozenset(kept))
+            remaining = {p for p in self.view.expanded if p != path and not p.startswith(below)}
+            self.view = self._arranged(frozenset(remaining))
 
     def deepen(self, step: int) -> None:
         """One level of modules more (1) or fewer (-1)."""

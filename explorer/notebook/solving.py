@@ -46,15 +46,15 @@ class Search:
 
 
 class Solving:
-    """tell(event): hears what the worker says of the newest question, and of no other. post(act): does something
+    """on_event: gets what the worker reports of the newest question, and of no other. post(act): does something
     later, one after the other: a worker that is just starting, or busy, takes its time to accept a question."""
 
     def __init__(
-        self, jobs: Callable[[], Jobs], tell: Callable[[Event], None], post: Callable[[Callable[[], None]], None]
+        self, jobs: Callable[[], Jobs], on_event: Callable[[Event], None], post: Callable[[Callable[[], None]], None]
     ) -> None:
         self._jobs = jobs
         self._post = post
-        self._tell = tell
+        self._on_event = on_event
         self._loop = running_loop()
         self.newest: Search | None = None
 
@@ -62,7 +62,7 @@ class Solving:
     def busy(self) -> bool:
         return self.newest is not None and not self.newest.over.done()
 
-    def ask(self, request: AskRequest) -> None:
+    def submit(self, request: AskRequest) -> None:
         """Begin; a question that is still searched is cancelled."""
         self._loop = running_loop() or self._loop
         self.stop()
@@ -112,7 +112,7 @@ class Solving:
         if search is not self.newest:
             return
         try:
-            self._tell(event)
+            self._on_event(event)
         finally:
             if event["kind"] in LAST:
                 search.end()

@@ -95,7 +95,7 @@ class Trying:
                 family,
                 should_stop=lambda: not going(),
                 on_begin=begin,
-                solver=self._asking(subject),
+                solver=self._solver(subject),
                 time_limit_s=min(TIME_LIMIT_S, question.time_limit_s),
                 effort=Effort(question.effort),
                 seed=question.seed,
@@ -117,7 +117,7 @@ class Trying:
                 planner,
                 LIMITS,
                 should_stop=lambda: not going(),
-                solver=self._asking(subject),
+                solver=self._solver(subject),
             ):
                 self._set(going, partial(self.ways.append, way))
 
@@ -188,10 +188,10 @@ class Trying:
         self._changed()
         threading.Thread(target=run, daemon=True).start()
 
-    def _asking(self, subject: Subject) -> Callable[..., Result]:
+    def _solver(self, subject: Subject) -> Callable[..., Result]:
         """What solves a problem, in the worker; as `solvers.planners.solve.solve` is called."""
 
-        def ask(
+        def solve(
             problem: Problem,
             planner: Planner,
             *,
@@ -199,11 +199,11 @@ class Trying:
             on_progress: object = None,
             **terms: Any,
         ) -> Result:
-            done, heard = threading.Event(), list[Event]()
+            done, last = threading.Event(), list[Event]()
 
             def hear(event: Event) -> None:
                 if event["kind"] in LAST:
-                    heard.append(event)
+                    last.append(event)
                     done.set()
 
             packed = packed_problem(problem, subject.packed)
@@ -213,12 +213,12 @@ class Trying:
             while not done.wait(POLL_S):
                 if should_stop():
                     self._jobs().cancel(job)
-            answer = heard[0]
+            answer = last[0]
             if answer["kind"] != "result":
                 raise TryingFailed(str(answer.get("message", "")))
             return unpacked_result(answer["packed"], problem)
 
-        return ask
+        return solve
 
 
 def _flags(row: TableRow) -> dict[str, object]:

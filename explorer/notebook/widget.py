@@ -15,7 +15,7 @@ from explorer.notebook import workshop
 from explorer.notebook.controls import controls
 from explorer.notebook.drawn import DrawnWidget
 from explorer.notebook.explanations import Beside
-from explorer.notebook.messages import Heard, heard, value_of
+from explorer.notebook.messages import Message, checked_message, value_of
 from explorer.notebook.showing import Showing
 from explorer.notebook.solving import InvalidTrait, NoPlan, Solving
 from explorer.notebook.status import WAITING, Status, of_event, reason
@@ -105,7 +105,7 @@ class PlacementWidget(DrawnWidget):
         self._begin(workload_of(graph), question)
         super().__init__()
         self._open()
-        self._ask()
+        self._search()
 
     @classmethod
     def of(cls, result: Result) -> PlacementWidget:
@@ -126,7 +126,7 @@ class PlacementWidget(DrawnWidget):
         self._lock = threading.RLock()
         self._workload = workload
         self._question = question
-        self._asking = make_problem(workload, question) if problem is None else problem
+        self._current_problem = make_problem(workload, question) if problem is None else problem
         question.chosen_planner()
         self._given = problem is not None
         self._packed: PackedGraph | None = None
@@ -155,11 +155,11 @@ class PlacementWidget(DrawnWidget):
         with self._quietly():
             for name in QUESTION_TRAITS:
                 setattr(self, name, self._written[name])
-            self.problem = self._asking
+            self.problem = self._current_problem
         self._opened = True
         self.on_msg(self._hear_browser)
         self._draw_graph()
-        self._tell()
+        self._update_status()
 
     # -- what is asked -------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class PlacementWidget(DrawnWidget):
             question.chosen_planner()
         except PlacementError as error:
             raise InvalidTrait(str(error)) from None
-        self._question, self._asking, self._written = question, problem, current
+        self._question, self._current_problem, self._written = question, problem, current
         return value
 
     @traitlets.observe(*QUESTION_TRAITS)
@@ -183,16 +183,16 @@ class PlacementWidget(DrawnWidget):
         if self._settled:
             self._given = False
             with self._quietly():
-                self.problem = self._asking
-            self._ask()
+                self.problem = self._current_problem
+            self._search()
 
     @traitlets.observe("problem")
     def _problem_given(self, change: Mapping[str, Any]) -> None:
         if not self._settled:
             return
-        self._given, self._asking = True, self.problem
+        self._given, self._current_problem = True, self.problem
         self._take_model(self.problem)
-        self._ask()
+        self._search()
 
     @traitlets.observe("result")
     def _result_given(self, change: Mapping[str, Any]) -> None:
@@ -204,7 +204,7 @@ class PlacementWidget(DrawnWidget):
             self._settle(WAITING, None)
             return
         if outcome.problem is not self.problem:
-            self._given, self._asking = True, outcome.problem
+            self._given, self._current_problem = True, outcome.problem
             with self._quietly():
                 self.problem = outcome.problem
             self._take_model(outcome.problem)
@@ -223,13 +223,13 @@ class PlacementWidget(DrawnWidget):
             self.selection = None
         self._draw_graph()
 
-    def _ask(self, *, fresh: bool = False) -> None:
+    def _search(self, *, fresh: bool = False) -> None:
         """Begin a search for the current question, and stop one that is running.
 
         fresh: search even where the library has the answer.
         """
         with self._lock:
-            problem, question = self._asking, self._question
+            problem, question = self._current_problem, self._question
             if self._packed is None:
                 self._packed = packed_graph(problem.graph)
             self._trying.drop()
@@ -238,7 +238,7 @@ class PlacementWidget(DrawnWidget):
             self._before = self._latest
             self._stands, self._stood = WAITING, None
             planner = question.chosen_planner()
-            self._solving.ask(
+            self._solving.submit(
                 AskRequest(
                     packed_problem(problem, self._packed),
                     self._workload.reference,
@@ -252,11 +252,11 @@ class PlacementWidget(DrawnWidget):
             )
             with self._quietly():
                 self.result = None
-            self._tell()
+            self._update_status()
 
     def solve(self) -> None:
         """Ask the same question again, and search even if the library knows the answer."""
-        self._ask(fresh=True)
+        self._search(fresh=True)
 
     def cancel(self) -> None:
         """Stop the search; its best plan so far is the result. Without one running, nothing happens."""
@@ -300,10 +300,10 @@ class PlacementWidget(DrawnWidget):
                 self._stands = stands or self._stands
                 if event["plan"] is not None:
                     self._draw_plan(event["plan"])
-                self._tell()
+                self._update_status()
             elif event["kind"] == "result":
                 view = event["plan"]
-                outcome = unpacked_result(event["packed"], self._asking)
+                outcome = unpacked_result(event["packed"], self._current_problem)
                 self._held = view["held"] if view is not None else self._held
                 self._settle(stands or WAITING, view)
                 with self._quietly():
@@ -313,7 +313,7 @@ class PlacementWidget(DrawnWidget):
                 self._settle(stands or WAITING, None)
             elif stands is not None:
                 self._stands = stands
-                self._tell()
+                self._update_status()
 
     def _settle(self, stands: Status, view: PlanView | None) -> None:
         """A search is over: view of its plan, or None."""
@@ -322,14 +322,14 @@ class PlacementWidget(DrawnWidget):
         if view is not None:
             self._latest = figures(view)
             self._pin_cost = self._cost_of_pin(view)
-        self._tell(over=True)
+        self._update_status(over=True)
         self._update_still()
         if self._stands["state"] in ("infeasible", "none") and not self._given:
             self._trying.look_for_ways_out(self._subject())
 
     # -- what is drawn -------------------------------------------------------------------------------
 
-    def _tell(self, over: bool = False) -> None:
+    def _update_status(self, over: bool = False) -> None:
         """How things stand. over: whether the search that was going on just ended."""
         busy = self._solving.busy and not over
         with self.hold_sync():
@@ -344,26 +344,26 @@ class PlacementWidget(DrawnWidget):
                 "tried": self._trying.shown(self.result),
                 "ways": self._trying.ways_shown(),
             }
-            self._controls = controls(self._written, self._asking, self._given)
+            self._controls = controls(self._written, self._current_problem, self._given)
             self.set_trait("status", self._stands["state"])
 
     def _tried(self) -> None:
         """What is tried beside the question has come further."""
         with self._lock:
-            self._tell()
+            self._update_status()
 
     def _pins(self) -> Mapping[str, int]:
         return self._question.pins
 
     def _pins_shown(self) -> list[tuple[str, str]]:
         """What is pinned, and the names of the devices."""
-        names = [device.name for device in self._asking.cluster.devices]
+        names = [device.name for device in self._current_problem.cluster.devices]
         return [(name, names[device]) for name, device in self._question.pins.items() if device < len(names)]
 
     def _subject(self) -> Subject:
         if self._packed is None:
-            self._packed = packed_graph(self._asking.graph)
-        return Subject(self._workload, self._asking, self._packed, self._question)
+            self._packed = packed_graph(self._current_problem.graph)
+        return Subject(self._workload, self._current_problem, self._packed, self._question)
 
     def _cost_of_pin(self, view: PlanView) -> str:
         """What the newest pin costs, now that the plan with it is there; "" where more changed than pins."""
@@ -377,7 +377,7 @@ class PlacementWidget(DrawnWidget):
     # -- what a browser says -------------------------------------------------------------------------
 
     def _hear_browser(self, widget: object, content: object, buffers: object) -> None:
-        message = heard(content)
+        message = checked_message(content)
         if message is None:
             return
         with self._lock:
@@ -386,7 +386,7 @@ class PlacementWidget(DrawnWidget):
                 act(message)
             except PlacementError as error:
                 self._refused = {"name": message.get("name", ""), "message": str(error)}
-                self._tell()
+                self._update_status()
 
     def set_state(self, sync_data: Mapping[str, object]) -> None:
         """Take what a browser sets by a link.
@@ -396,22 +396,22 @@ class PlacementWidget(DrawnWidget):
         """
         names = {name for kind in (PlacementWidget, DrawnWidget) for name in kind.class_own_traits()}
         super().set_state({name: value for name, value in sync_data.items() if name not in names})
-        ours = sorted(names & sync_data.keys() & set(self.keys))
-        for name in ours:
+        own = sorted(names & sync_data.keys() & set(self.keys))
+        for name in own:
             self._hear_browser(self, {"type": "set", "name": name, "value": sync_data[name]}, None)
-        stands = self.get_state(ours)
+        stands = self.get_state(own)
         self.send_state([name for name in stands if stands[name] != sync_data[name]])
 
-    def _on_set(self, message: Heard) -> None:
+    def _on_set(self, message: Message) -> None:
         name = message["name"]
         value = value_of(name, message["value"])
         self._refused = None
         if getattr(self, name) == value:
-            self._tell()
+            self._update_status()
         else:
             setattr(self, name, value)
 
-    def _on_pin(self, message: Heard) -> None:
+    def _on_pin(self, message: Message) -> None:
         if self.selection is None:
             return
         showing = self._showing
@@ -419,7 +419,7 @@ class PlacementWidget(DrawnWidget):
         members = frozenset(index[name] for name in self.selection.operators)
         names = pinning.names(members, showing.skeleton)
         pins = pinning.merged(dict(self._question.pins), names, members, showing.skeleton, message["device"])
-        devices = [device.name for device in self._asking.cluster.devices]
+        devices = [device.name for device in self._current_problem.cluster.devices]
         words = pinning.pin_words(names, message["device"], devices)
         self._set_pins(pins, words)
 
@@ -429,53 +429,53 @@ class PlacementWidget(DrawnWidget):
             self._pinning = Pinning(words, self._question, self.result.objective_s)
         self.set_trait("pins", dict(pins))
 
-    def _on_unpin(self, message: Heard) -> None:
+    def _on_unpin(self, message: Message) -> None:
         name, pins = message["name"], self._question.pins
         if name in pins:
             left = {each: device for each, device in pins.items() if each != name}
             self._set_pins(left, pinning.pin_words([name], None, ()))
 
-    def _on_solve(self, message: Heard) -> None:
-        self._ask(fresh=self.result is not None and not self._solving.busy)
+    def _on_solve(self, message: Message) -> None:
+        self._search(fresh=self.result is not None and not self._solving.busy)
 
-    def _on_cancel(self, message: Heard) -> None:
+    def _on_cancel(self, message: Message) -> None:
         self.cancel()
 
-    def _on_elsewhere(self, message: Heard) -> None:
+    def _on_elsewhere(self, message: Message) -> None:
         if self.result is not None and self.selection is not None and self.selection.kind != "device":
             index = {name: i for i, name in enumerate(self._showing.skeleton["names"])}
             self._beside.why_here(self.result, frozenset(index[name] for name in self.selection.operators))
 
-    def _on_compare(self, message: Heard) -> None:
+    def _on_compare(self, message: Message) -> None:
         if self.result is not None and not self._solving.busy:
             self._trying.compare(self._subject())
 
-    def _on_stop(self, message: Heard) -> None:
+    def _on_stop(self, message: Message) -> None:
         self._trying.stop()
 
-    def _on_show(self, message: Heard) -> None:
+    def _on_show(self, message: Message) -> None:
         rows = self._trying.compared
         if message["place"] < len(rows):
             outcome = rows[message["place"]].result
             if outcome is not None and outcome.plan is not None:
                 self.result = replace(outcome, problem=self.problem)
 
-    def _on_way(self, message: Heard) -> None:
+    def _on_way(self, message: Message) -> None:
         if message["place"] < len(self._trying.ways):
             changes = self._trying.changes(message["place"], self._question)
             with self.hold_trait_notifications():
                 for name, value in changes.items():
                     self.set_trait(name, value)
 
-    def _on_review(self, message: Heard) -> None:
+    def _on_review(self, message: Message) -> None:
         if self.result is not None:
             self._beside.review(self.result)
 
-    def _on_keep(self, message: Heard) -> None:
+    def _on_keep(self, message: Message) -> None:
         if self.result is not None:
-            self._beside.keep(self.result)
+            self._beside.set_reference(self.result)
 
-    def _on_differ(self, message: Heard) -> None:
+    def _on_differ(self, message: Message) -> None:
         if self.result is not None:
             self._beside.differ(self.result)
 
@@ -485,7 +485,7 @@ class PlacementWidget(DrawnWidget):
         state = self._stands
         words = ", ".join(filter(None, (state["words"], state["more"])))
         name = self._showing.model()["name"]
-        return f"PlacementWidget({name} on {text.plural(len(self._asking.cluster), 'device')}: {words})"
+        return f"PlacementWidget({name} on {text.plural(len(self._current_problem.cluster), 'device')}: {words})"
 
 
 def _question(values: Mapping[str, Any]) -> Question:

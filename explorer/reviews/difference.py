@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -91,8 +92,8 @@ class Difference:
     questions: what was asked otherwise, a line each. match: device of the first -> of the second, where it has a
     counterpart. moved: see `moved_modules`; places have the second plan's labels. elsewhere: the operators that
     moved. figures, metrics, micro_batches, stages, names: of each plan; names: of its devices. hashes: of the plans.
-    told_apart: whether their times differ by more than estimates of what they do differently are off
-    (`costs.interval.told_apart`), None where that is not known, or they answer different questions.
+    distinguishable: whether their times differ by more than estimates of what they do differently are off
+    (`costs.interval.distinguishable`), None where that is not known, or they answer different questions.
     """
 
     operators: int
@@ -107,6 +108,14 @@ class Difference:
     names: tuple[tuple[str, ...], tuple[str, ...]]
     hashes: tuple[str, str]
     distinguishable: bool | None = None
+
+    if not TYPE_CHECKING:  # which is to know no other attributes
+
+        def __getattr__(self, name: str) -> object:
+            if name != "told_apart":
+                raise AttributeError(name)
+            warnings.warn("told_apart is named distinguishable since 0.5", DeprecationWarning, stacklevel=2)
+            return self.distinguishable
 
     @property
     def moved_operators(self) -> int:

@@ -39,7 +39,7 @@ class Row:
     planner: the name with the options that were given, "downset-dp:downset_budget=10". status: a
     `Status`, UNSUPPORTED or FAILED, with ``reason`` for those two. bound_s: what this planner proved. figures: of its
     plan. alike: planners of rows before, of the same contiguity, from whose plans estimates do not distinguish its plan
-    (`costs.interval.told_apart`); None where that is not known.
+    (`costs.interval.distinguishable`); None where that is not known.
     """
 
     planner: str
@@ -71,15 +71,15 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """A row among its fellows: place is its position in the order of arrival, bound_s the best bound
-    proved by any of them for its contiguity, gap (objective - bound) / objective against that. apart: whether estimates
-    tell its plan from the best, None for that itself and where it is not known."""
+    proved by any of them for its contiguity, gap (objective - bound) / objective against that. distinct: whether
+    estimates distinguish its plan from the best, None for that itself and where it is not known."""
 
     row: Row
     place: int
     best: bool
     bound_s: float
     gap: float | None
-    apart: bool | None
+    distinct: bool | None
 
 
 def result_row(planner: str, guarantee: str, source: str, result: Result, metrics: Metrics | None) -> Row:
@@ -117,20 +117,22 @@ def ranked(rows: Sequence[Row]) -> list[Ranked]:
     entries = []
     for contiguity in WITHIN:
         bound_s = best_bound_s(rows, contiguity)
-        mine = [(place, row) for place, row in enumerate(rows) if row.contiguity == contiguity]
-        least = min((row.objective_s for _, row in mine if row.objective_s is not None), default=math.inf)
-        best = [row.objective_s is not None and row.objective_s <= least * (1 + SAME) for _, row in mine]
-        first = next((row for (_, row), is_best in zip(mine, best, strict=True) if is_best), None)
+        members = [(place, row) for place, row in enumerate(rows) if row.contiguity == contiguity]
+        least = min((row.objective_s for _, row in members if row.objective_s is not None), default=math.inf)
+        best = [row.objective_s is not None and row.objective_s <= least * (1 + SAME) for _, row in members]
+        first = next((row for (_, row), is_best in zip(members, best, strict=True) if is_best), None)
         group = [
-            Ranked(row, place, is_best, bound_s, gap(row.objective_s, bound_s), None if is_best else _apart(first, row))
-            for (place, row), is_best in zip(mine, best, strict=True)
+            Ranked(
+                row, place, is_best, bound_s, gap(row.objective_s, bound_s), None if is_best else _distinct(first, row)
+            )
+            for (place, row), is_best in zip(members, best, strict=True)
         ]
         entries += sorted(group, key=lambda entry: _order(entry, least))
     return entries
 
 
-def _apart(best: Row | None, row: Row) -> bool | None:
-    """Whether estimates tell a plan from the best of its contiguity; None where that is not known."""
+def _distinct(best: Row | None, row: Row) -> bool | None:
+    """Whether estimates distinguish a plan from the best of its contiguity; None where that is not known."""
     if best is None or best.alike is None or row.alike is None:
         return None
     return best.planner not in row.alike and row.planner not in best.alike
@@ -238,7 +240,7 @@ def table(rows: Sequence[Row], shown: tuple[str, str] | None) -> list[TableRow]:
             "cells": cell,
             "place": entry.place,
             "best": entry.best,
-            "alike": entry.apart is False,
+            "alike": entry.distinct is False,
             "current": entry.row.has_plan and (entry.row.planner, entry.row.contiguity) == shown,
         }
         for entry, cell in zip(entries, cells(entries), strict=True)

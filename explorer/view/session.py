@@ -180,7 +180,7 @@ def parse_look(raw: Mapping[str, object], choices: Choices, before: Look | None 
 
 
 @dataclass(frozen=True, slots=True)
-class RunAsked:
+class RunOptions:
     """What a page asks of a run: a target by name, measured steps, whether to compare with the whole model."""
 
     target: str
@@ -188,11 +188,11 @@ class RunAsked:
     verify: bool = False
 
 
-def parse_run(raw: Mapping[str, object], choices: Choices) -> RunAsked:
+def parse_run(raw: Mapping[str, object], choices: Choices) -> RunOptions:
     """From an untrusted message. Raises InvalidProblem."""
     if not choices.targets:
         raise InvalidProblem("this server has no target to run plans on")
-    return RunAsked(
+    return RunOptions(
         _one_of(raw, "target", choices.targets) or choices.targets[0],
         5 if (steps := _given(raw, "steps")) is None else Whole(1, MAX_RUN_STEPS).from_link("steps", steps),
         (verify := _given(raw, "verify")) is not None and Switch().from_link("verify", verify),

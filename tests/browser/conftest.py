@@ -113,8 +113,8 @@ def window(chromium: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
     yield chromium
     chromium.get("about:blank")
     for address in VISITED:
-        kept = {"origin": address.rstrip("/"), "storageTypes": "local_storage"}
-        chromium.execute_cdp_cmd("Storage.clearDataForOrigin", kept)
+        stored = {"origin": address.rstrip("/"), "storageTypes": "local_storage"}
+        chromium.execute_cdp_cmd("Storage.clearDataForOrigin", stored)
     VISITED.clear()
 
 

@@ -81,14 +81,14 @@ def test_what_nothing_fits_cannot_be_run_and_stays_dimmed(fake):
     assert fake.find("#run-open").is_enabled()
 
 
-def test_the_cap_is_typed_with_its_unit_and_heard_as_a_size(fake):
+def test_the_cap_is_typed_with_its_unit_and_read_out_as_a_size(fake):
     fake.open()
-    heard = "return document.querySelector('#memory [role=slider]').getAttribute('aria-valuetext')"
-    assert fake.js(heard) == "16 GiB"
+    value_text = "return document.querySelector('#memory [role=slider]').getAttribute('aria-valuetext')"
+    assert fake.js(value_text) == "16 GiB"
     field = fake.find("#memory-field")
     fake.change(lambda: field.send_keys(Keys.CONTROL, "a", Keys.NULL, "12 GB", Keys.ENTER))
     assert "memory=12000" in fake.query
-    assert fake.js(heard) == "11.2 GiB"
+    assert fake.js(value_text) == "11.2 GiB"
     before = fake.query
     field.send_keys(Keys.CONTROL, "a", Keys.NULL, "a lot", Keys.ENTER)
     fake.until(lambda: fake.js("return document.getElementById('memory-field').getAttribute('aria-invalid')") == "true")
@@ -164,7 +164,7 @@ def test_the_header_is_whole_on_a_telephone(fake):
         assert fake.js("return document.documentElement.scrollWidth") <= 390
 
 
-def test_an_operator_is_found_by_name_from_the_keyboard(fake):
+def test_an_operator_is_selected_by_name_from_the_keyboard(fake):
     fake.at()
     fake.find("body").send_keys("/")
     field = fake.find(".find input")

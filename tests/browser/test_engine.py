@@ -112,7 +112,7 @@ def test_the_web_process_does_not_import_torch():
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def test_interleaved_gives_devices_several_stages_whichever_planner_is_asked(real):
+def test_interleaved_gives_devices_several_stages_with_any_planner(real):
     for planner in ("auto", "interleaved"):
         real.open(f"model=gpt-small&devices=2&micro_batches=8&pipeline=interleaved&planner={planner}&effort=quick&v=3")
         real.js("document.querySelector('#gantt-rows [data-value=stages]').click()")

@@ -148,7 +148,7 @@ def test_what_is_saved_on_the_server_is_chosen_by_name(window, tmp_path, monkeyp
             assert not page.text("opened-files")
 
 
-def test_what_is_refused_is_told_in_a_line_and_changes_nothing(real):
+def test_what_is_refused_is_reported_in_a_line_and_changes_nothing(real):
     page = real.at(START)
     before, chip, bars = page.query, page.text("model-chip"), page.bars
     for i, content in enumerate(("[" * 50_000, '{"format": "placement-explorer/graph"', "\x80\x04pickle", "")):
@@ -219,10 +219,10 @@ def test_names_are_made_safe_and_only_so_many_files_are_kept():
         for i in range(MAX_FILES + 3):
             part = shelf.part()
             part.write_text(str(i))
-            kept = shelf.keep(part, f"{i}.json")
+            stored = shelf.store(part, f"{i}.json")
         assert len(shelf.names()) == MAX_FILES
-        assert kept.identifier.startswith(PREFIX)
-        assert shelf.get(kept.identifier) == kept
+        assert stored.identifier.startswith(PREFIX)
+        assert shelf.get(stored.identifier) == stored
         assert shelf.get("file-0") is None
     finally:
         shelf.close()

@@ -53,7 +53,7 @@ def test_the_first_view_shows_a_coloured_graph_and_a_schedule(fake):
     assert "192 operators" in fake.text("model-chip")
 
 
-def test_another_gpu_count_recolours_the_graph_and_redraws_the_schedule_and_its_time_is_told(fake):
+def test_another_gpu_count_recolours_the_graph_and_redraws_the_schedule_and_its_time_is_shown(fake):
     fake.at()
     count = fake.js("return window.__pe_timing.length")
     fake.change(lambda: fake.slide("devices", 1))
@@ -68,7 +68,7 @@ def test_another_gpu_count_recolours_the_graph_and_redraws_the_schedule_and_its_
     fake.change(lambda: fake.slide("devices", -1))
 
 
-def test_settings_wait_for_solve_when_asked_to(fake):
+def test_settings_wait_for_solve_when_set_to(fake):
     fake.at()
     fake.js("document.getElementById('solve-on-change').click()")
     before = fake.query
@@ -176,7 +176,7 @@ def test_a_cap_that_nothing_fits_tells_whom_to_blame_and_offers_one_that_fits(fa
     assert fake.js("return document.getElementById('memory-field').value").endswith("GiB")
 
 
-def test_another_question_takes_away_what_was_said_of_the_one_before(fake):
+def test_another_question_takes_away_the_words_on_the_one_before(fake):
     fake.open("memory=536870912&devices=2")
     assert "No plan fits" in fake.text("banner")
     fake.js("""
@@ -226,7 +226,7 @@ def test_a_link_with_nonsense_is_refused_in_words(fake):
     assert "devices: expected a number from 1 to 16384, found 99999" in fake.text("banner")
 
 
-def test_a_lost_connection_is_said(chromium):
+def test_a_lost_connection_is_shown(chromium):
     server = serve("tests.browser.fakes.serve_fake")
     page = Page(chromium, next(server)).open()
     server.close()

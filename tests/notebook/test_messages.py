@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.notebook.messages import CHECKS, SETTABLE, heard, value_of
+from explorer.notebook.messages import CHECKS, SETTABLE, checked_message, value_of
 from explorer.notebook.widget import QUESTION_TRAITS, PlacementWidget
-from tests.notebook.fakes.worker import drawn, say
+from tests.notebook.fakes.worker import drawn, receive
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ from tests.notebook.fakes.worker import drawn, say
 def test_what_makes_no_sense_changes_nothing(widget, content):
     widget.listed.answer()
     before, count = drawn(widget), len(widget.listed.requests)
-    assert heard(content) is None
-    say(widget, content)
+    assert checked_message(content) is None
+    receive(widget, content)
     assert drawn(widget) == before
     assert len(widget.listed.requests) == count
 
@@ -49,7 +49,7 @@ def test_what_makes_no_sense_changes_nothing(widget, content):
 )  # fmt: skip
 def test_what_is_not_there_any_more_is_nothing(widget, content):
     widget.listed.answer()
-    say(widget, content)
+    receive(widget, content)
     assert widget.selection is None
     assert widget.pins == {}
 

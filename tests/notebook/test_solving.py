@@ -40,7 +40,7 @@ def searching(model):
     raise AssertionError(f"no plan after {WAIT_S} s: {shown}")
 
 
-def test_a_plan_is_found_in_the_background_and_is_the_one_that_plan_finds(gpt):
+def test_a_plan_comes_from_the_background_and_is_the_one_that_plan_finds(gpt):
     widget = explorer.PlacementWidget(gpt, devices=2, planner="graph-pipeline", effort="quick")
     assert widget.result is None, "nobody waited"
     result = solved(widget)
@@ -96,7 +96,7 @@ def test_a_long_search_is_stopped_and_its_best_plan_is_the_result(gpt):
     widget.close()
 
 
-def test_what_does_not_fit_is_told_with_the_cap_that_would(gpt):
+def test_what_does_not_fit_is_reported_with_the_cap_that_would(gpt):
     widget = explorer.PlacementWidget(gpt, devices=2, memory="1KiB", planner="equal")
     with pytest.raises(NoPlan, match=r"No plan fits 2 devices of 1 KiB\..*at least") as refused:
         solved(widget)
@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_told_with_the_cap_that_would(gpt):
     widget.close()
 
 
-def test_a_worker_that_dies_is_told_and_replaced(gpt):
+def test_a_worker_that_dies_is_reported_and_replaced(gpt):
     widget = searching(gpt)
     workshop.jobs().workers[0].process.kill()
     with pytest.raises(NoPlan, match="the solving process ended unexpectedly"):

@@ -8,7 +8,7 @@ import pytest
 
 from explorer.notebook.trying import OFFERED
 from solvers.planners.solve import solve
-from tests.notebook.fakes.worker import ListedWidget, drawn, say
+from tests.notebook.fakes.worker import ListedWidget, drawn, receive
 
 PATIENCE_S = 60.0
 
@@ -62,14 +62,14 @@ def few(monkeypatch):
 def test_planners_are_compared_by_the_worker_and_the_plan_of_any_is_shown(trying, few):
     widget, worker = trying
     before = widget.result
-    say(widget, {"type": "compare"})
+    receive(widget, {"type": "compare"})
     shown = until(lambda: (now := drawn(widget)["_status"]["tried"])["going"] == "" and now)
     assert {row["planner"] for row in shown["rows"]} == {"single", "equal", "layer-split"}
     assert worker.planners == ["single", "equal", "layer-split"]
     assert [row["planner"] for row in shown["rows"] if row["current"]] == ["equal"]
     assert shown["words"].startswith("Best bound proved")
     place = next(row["place"] for row in shown["rows"] if row["planner"] == "single")
-    say(widget, {"type": "show", "place": place})
+    receive(widget, {"type": "show", "place": place})
     assert widget.result.planner == "single"
     assert widget.result is not before
     assert widget.result.problem is widget.problem
@@ -81,9 +81,9 @@ def test_planners_are_compared_by_the_worker_and_the_plan_of_any_is_shown(trying
 def test_a_comparison_is_stopped_with_its_rows_and_dropped_by_another_question(trying, few):
     widget, worker = trying
     worker.refuse = ("layer-split",)
-    say(widget, {"type": "compare"})
+    receive(widget, {"type": "compare"})
     until(lambda: len(drawn(widget)["_status"]["tried"].get("rows", ())) == 2)
-    say(widget, {"type": "stop"})
+    receive(widget, {"type": "stop"})
     until(lambda: widget.listed.cancelled)
     shown = drawn(widget)["_status"]["tried"]
     assert shown["going"] == ""
@@ -100,7 +100,7 @@ def test_ways_out_are_solved_where_nothing_fits_and_set_what_they_say(model):
         assert widget.listed.answer().plan is None
         shown = until(lambda: (now := drawn(widget)["_status"]["ways"])["words"] == OFFERED and now)
         assert shown["list"][0]["change"].startswith("all 74.5 GiB of each H100-80GB")
-        say(widget, {"type": "way", "place": 0})
+        receive(widget, {"type": "way", "place": 0})
         assert widget.memory is None
         assert (widget.devices, widget.micro_batches) == (2, 2)
         assert drawn(widget)["_status"]["ways"] == {"list": [], "words": ""}
@@ -114,7 +114,7 @@ def test_a_pin_says_what_it_costs_once_the_plan_with_it_is_there(trying):
     widget, _ = trying
     before_s = widget.result.objective_s
     widget.selection = "blocks.0"
-    say(widget, {"type": "pin", "device": "1"})
+    receive(widget, {"type": "pin", "device": "1"})
     assert drawn(widget)["_status"]["cost"] == ""
     widget.listed.answer(planner="single")
     assert widget.result.objective_s != before_s
@@ -122,32 +122,32 @@ def test_a_pin_says_what_it_costs_once_the_plan_with_it_is_there(trying):
     assert words.startswith("pinned blocks.0 to GPU 1: ")
     assert "%)" in words
     assert drawn(widget)["_status"]["pins"] == [("blocks.0", "GPU 1")]
-    say(widget, {"type": "unpin", "name": "blocks.0"})
+    receive(widget, {"type": "unpin", "name": "blocks.0"})
     assert widget.pins == {}
     widget.devices = 4  # more than the pin changes: its cost is no news
     widget.listed.answer()
     assert drawn(widget)["_status"]["cost"] == ""
 
 
-def test_the_course_of_a_plan_and_what_an_idle_device_waits_for_are_told(trying, monkeypatch):
+def test_the_course_of_a_plan_and_what_an_idle_device_waits_for_are_sent(trying, monkeypatch):
     widget, _ = trying
     sent = []
     monkeypatch.setattr(widget, "send", sent.append)
-    say(widget, {"type": "course"})
+    receive(widget, {"type": "course"})
     course = sent[-1]["course"]
     assert [device["name"] for device in course["devices"]] == ["GPU 0", "GPU 1"]
-    say(widget, {"type": "waits", "device": 1, "at_s": 0.0})
+    receive(widget, {"type": "waits", "device": 1, "at_s": 0.0})
     assert sent[-1]["text"].startswith("GPU 1 idle ")
     assert sent[-1]["wait"]["steps"][-1]["took"]
     for odd in ({"device": 7, "at_s": 0.0}, {"device": 1, "at_s": 1e9}):
-        say(widget, {"type": "waits", **odd})
+        receive(widget, {"type": "waits", **odd})
         assert sent[-1] == {"type": "waits", "text": ""}
 
 
 def test_showing_a_plan_counts_it_and_looking_at_it_otherwise_does_not(trying):
     widget, _ = trying
     first = drawn(widget)["_plan"]["drawn"]
-    say(widget, {"type": "view", "rows": "stages"})
+    receive(widget, {"type": "view", "rows": "stages"})
     assert drawn(widget)["_plan"]["drawn"] == first
     widget.result = solve(widget.problem, "single")
     assert drawn(widget)["_plan"]["drawn"] > first

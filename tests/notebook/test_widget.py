@@ -19,7 +19,7 @@ from solvers.planners.baselines import EqualSplit
 from solvers.planners.solve import solve
 from solvers.problem.problem import Objective
 from tests.instances import forward_graph
-from tests.notebook.fakes.worker import ListedWidget, drawn, say
+from tests.notebook.fakes.worker import ListedWidget, drawn, receive
 
 GIB = 2**30
 
@@ -62,11 +62,11 @@ def test_once_kernels_are_compiled_the_search_stands_as_before(widget):
     widget.listed.step()
     before = drawn(widget)["_status"]
     for seconds in (12.0, 13.0):
-        widget.listed.tell(events.compiling("annealing", seconds))
+        widget.listed.report(events.compiling("annealing", seconds))
         assert drawn(widget)["_status"]["words"] == "compiling, once"
-    widget.listed.tell(events.compiling("", 14.0))
+    widget.listed.report(events.compiling("", 14.0))
     assert drawn(widget)["_status"] == before
-    widget.listed.tell(events.compiling("", 14.0))
+    widget.listed.report(events.compiling("", 14.0))
     assert drawn(widget)["_status"] == before, "of another question of this worker"
 
 
@@ -151,7 +151,7 @@ def test_arguments_that_make_no_sense_raise_before_there_is_a_widget(model):
         explorer.PlacementWidget(model, devices="4")
 
 
-def test_a_problem_that_is_handed_in_is_asked_as_it_is(widget, model):
+def test_a_problem_that_is_handed_in_is_solved_as_it_is(widget, model):
     problem = make_problem(model, Settings(devices=3, objective=Objective.MAX_LOAD))
     widget.problem = problem
     assert widget.problem is problem
@@ -163,7 +163,7 @@ def test_a_problem_that_is_handed_in_is_asked_as_it_is(widget, model):
     assert widget.problem.objective == "iteration"
 
 
-def test_a_result_that_is_handed_in_is_shown_and_nothing_is_asked(widget):
+def test_a_result_that_is_handed_in_is_shown_and_nothing_is_solved(widget):
     other = forward_graph([(0, 1), (1, 2)], 3, nbytes=8)
     result = explorer.plan(other, devices=2, planner="equal")
     before = len(widget.listed.requests)
@@ -210,7 +210,7 @@ def test_waiting_raises_what_went_wrong(widget):
         "bytes": 3.0 * GIB, "words": "Set the cap to 3 GiB, where a plan was found",
     }  # fmt: skip
     widget.solve()
-    widget.listed.tell({"kind": "failed", "message": "the solving process ended unexpectedly (exit code -9)"})
+    widget.listed.report({"kind": "failed", "message": "the solving process ended unexpectedly (exit code -9)"})
     with pytest.raises(NoPlan, match="ended unexpectedly") as refused:
         asyncio.run(widget.solved())
     assert refused.value.result is None
@@ -263,13 +263,13 @@ def test_selection_from_python_is_drawn_and_from_the_browser_is_heard(widget):
     shown = drawn(widget)["_selected"]
     assert shown["boxes"] == ["m:blocks.2.attention", "m:blocks.2.mlp"]
     assert shown["column"] == "key"
-    heard = []
-    widget.observe(lambda change: heard.append(change["new"]), "selection")
-    say(widget, {"type": "select", "kind": "device", "id": "3"})
-    assert heard == [widget.selection]
+    selections = []
+    widget.observe(lambda change: selections.append(change["new"]), "selection")
+    receive(widget, {"type": "select", "kind": "device", "id": "3"})
+    assert selections == [widget.selection]
     assert (widget.selection.kind, widget.selection.name, widget.selection.devices) == ("device", "GPU 3", (3,))
     assert drawn(widget)["_selected"]["facts"]["title"] == "GPU 3"
-    say(widget, {"type": "select", "kind": "none", "id": ""})
+    receive(widget, {"type": "select", "kind": "none", "id": ""})
     assert widget.selection is None
     assert drawn(widget)["_selected"] == {}
 
@@ -287,8 +287,8 @@ def test_a_device_that_the_next_plan_does_not_have_is_selected_no_more(widget):
 
 def test_pins_from_the_browser_are_a_trait_and_pins_from_python_are_drawn(widget):
     widget.listed.answer()
-    say(widget, {"type": "select", "kind": "box", "id": "m:blocks.1.mlp"})
-    say(widget, {"type": "pin", "device": "2"})
+    receive(widget, {"type": "select", "kind": "box", "id": "m:blocks.1.mlp"})
+    receive(widget, {"type": "pin", "device": "2"})
     assert widget.pins == {"blocks.1.mlp": 2}
     assert set(widget.problem.pins.values()) == {2}
     widget.pins = {"blocks.0": 0}
@@ -306,7 +306,7 @@ def test_numbers_of_somebodys_own_colour_the_boxes(widget):
     assert widget.node_data == {"blocks.0.mlp": 1.0, "blocks.1.mlp": 3.5}
     sent = []
     widget.send = sent.append
-    say(widget, {"type": "peek", "element": "m:blocks.1.mlp"})
+    receive(widget, {"type": "peek", "element": "m:blocks.1.mlp"})
     assert [message["id"] for message in sent] == ["m:blocks.1.mlp"]
     assert "GPU" in sent[0]["text"]
     widget.node_data = None
@@ -315,23 +315,23 @@ def test_numbers_of_somebodys_own_colour_the_boxes(widget):
 
 def test_a_control_sets_the_trait(widget):
     widget.listed.answer()
-    say(widget, {"type": "set", "name": "devices", "value": "2"})
+    receive(widget, {"type": "set", "name": "devices", "value": "2"})
     assert widget.devices == 2
     assert len(widget.listed.requests) == 2
-    say(widget, {"type": "set", "name": "micro_batches", "value": ""})
+    receive(widget, {"type": "set", "name": "micro_batches", "value": ""})
     assert widget.micro_batches is widget.problem.micro_batches is None
-    say(widget, {"type": "set", "name": "memory", "value": "24GiB"})
+    receive(widget, {"type": "set", "name": "memory", "value": "24GiB"})
     assert widget.problem.cluster.devices[0].memory_bytes == 24 * GIB
 
 
-def test_what_a_control_may_not_say_is_told_beside_it(widget):
+def test_what_a_control_may_not_hold_is_refused_beside_it(widget):
     widget.listed.answer()
-    say(widget, {"type": "set", "name": "memory", "value": "much"})
+    receive(widget, {"type": "set", "name": "memory", "value": "much"})
     refused = drawn(widget)["_status"]["refused"]
     assert refused["name"] == "memory"
     assert "much" in refused["message"]
     assert widget.memory == "16GiB"
-    say(widget, {"type": "set", "name": "devices", "value": "3"})
+    receive(widget, {"type": "set", "name": "devices", "value": "3"})
     assert drawn(widget)["_status"]["refused"] is None
 
 
@@ -340,30 +340,30 @@ def test_the_graph_is_arranged_for_the_frame_that_a_browser_tells(widget):
         boxes = [element for element in drawn(widget)["_graph"]["elements"] if "position" in element]
         return len({box["position"]["x"] for box in boxes})
 
-    say(widget, {"type": "canvas", "width": 280, "height": 320})
+    receive(widget, {"type": "canvas", "width": 280, "height": 320})
     tall = columns()
-    say(widget, {"type": "canvas", "width": 590, "height": 120})
+    receive(widget, {"type": "canvas", "width": 590, "height": 120})
     assert columns() > tall
 
 
 def test_what_somebody_opened_stays_open_in_a_frame_of_another_size(widget):
-    say(widget, {"type": "expand", "element": "m:blocks.0"})
+    receive(widget, {"type": "expand", "element": "m:blocks.0"})
     boxes = {element["data"]["id"] for element in drawn(widget)["_graph"]["elements"]}
-    say(widget, {"type": "canvas", "width": 280, "height": 120})
+    receive(widget, {"type": "canvas", "width": 280, "height": 120})
     assert {element["data"]["id"] for element in drawn(widget)["_graph"]["elements"]} == boxes
 
 
 def test_levels_finding_and_looking_closer(widget):
     widget.listed.answer()
     boxes = len(drawn(widget)["_overlay"]["nodes"])
-    say(widget, {"type": "depth", "step": -1})
+    receive(widget, {"type": "depth", "step": -1})
     assert len(drawn(widget)["_overlay"]["nodes"]) < boxes
-    say(widget, {"type": "expand", "element": "m:blocks.0"})
+    receive(widget, {"type": "expand", "element": "m:blocks.0"})
     assert "m:blocks.0.mlp" in drawn(widget)["_overlay"]["nodes"]
     sent = []
     widget.send = sent.append
-    say(widget, {"type": "find", "text": "blocks.0.mlp.op7"})
-    say(widget, {"type": "window", "from": 0.0, "to": 1.0})
+    receive(widget, {"type": "find", "text": "blocks.0.mlp.op7"})
+    receive(widget, {"type": "window", "from": 0.0, "to": 1.0})
     assert [message["type"] for message in sent] == ["found", "bars"]
     assert sent[0]["items"][0]["name"] == "blocks.0.mlp.op7"
     assert sent[1]["detail"]["to"] == 1.0
@@ -371,7 +371,7 @@ def test_levels_finding_and_looking_closer(widget):
 
 def test_the_theme_of_the_notebook_is_the_pictures(widget):
     widget.listed.answer()
-    say(widget, {"type": "theme", "theme": "dark"})
+    receive(widget, {"type": "theme", "theme": "dark"})
     assert drawn(widget)["_theme"] == "dark"
     assert drawn(widget)["_plan"]["figure"]["colours"]["text"] == "#e8eaee"
     assert "#161b21" in widget.picture()

@@ -41,7 +41,7 @@ def comparison_list(
             "source": entry.row.source,
             "reason": entry.row.reason or None,
             "best": entry.best,
-            "told_apart_from_best": entry.apart,
+            "told_apart_from_best": entry.distinct,
             "best_bound_s": entry.bound_s,
             "gap_to_best_bound": entry.gap,
             "peak_memory_bytes": None if entry.row.figures is None else entry.row.figures.peak_bytes,
@@ -83,7 +83,7 @@ def print_comparison(
         _print_rows(problem.objective, entries, ran)
         print()
         print(f"{BEST} best; gap: to the best bound proved here ({_bounds(ran)})")
-        if alike := [entry.row.planner for entry in ran if entry.apart is False]:
+        if alike := [entry.row.planner for entry in ran if entry.distinct is False]:
             print(
                 f"alike  {text.listing(alike)}: not distinguished from the best, since what they do otherwise is"
                 " estimated to no better than their times differ"

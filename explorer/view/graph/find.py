@@ -33,7 +33,7 @@ ATTRIBUTES = ("name", "type", "module", "shape")
 MOST_REPEATS = 2
 """Unbounded repeats of an expression: more of them may take minutes on a long name."""
 SEARCH_S = 0.5
-_BARE = tuple(f"{one}:" for one in ATTRIBUTES)
+_PREFIXES = tuple(f"{one}:" for one in ATTRIBUTES)
 
 
 def attribute_pattern(wanted: str) -> tuple[str, re.Pattern[str]] | None:
@@ -71,7 +71,7 @@ def find(skeleton: Skeleton, plan: PlanView | None, wanted: str, most: int = MOS
     ``items`` the first of them, those that begin with it and short names before others: ``name``, ``what`` (its type),
     ``where`` (its devices) and ``box``, the element that is its own."""
     words = wanted[:MAX_WORDS].lower().split()
-    if not words or wanted.strip() in _BARE:
+    if not words or wanted.strip() in _PREFIXES:
         return {"matches": 0, "items": []}
     names = skeleton["names"]
     pattern = attribute_pattern(wanted[:MAX_WORDS])

@@ -177,8 +177,8 @@ def operator_facts(operator: int, skeleton: Skeleton, plan: PlanView) -> Facts |
         return None
     bars, devices = plan["bars"], [d["name"] for d in plan["devices"]]
     own = anchors[operator]
-    mine = [i for i, o in enumerate(bars["operator"]) if o >= 0 and anchors[o] == own]
-    runs = sorted((i for i in mine if bars["kind"][i] != TRANSFER), key=lambda i: bars["start_s"][i])
+    bar_indices = [i for i, o in enumerate(bars["operator"]) if o >= 0 and anchors[o] == own]
+    runs = sorted((i for i in bar_indices if bars["kind"][i] != TRANSFER), key=lambda i: bars["start_s"][i])
     if not runs:
         return None
     rows = [("Type", text.short(skeleton["types"][own], 26))]
@@ -187,7 +187,7 @@ def operator_facts(operator: int, skeleton: Skeleton, plan: PlanView) -> Facts |
         took = text.seconds(bars["end_s"][i] - bars["start_s"][i])
         rows.append((TITLES.get(bars["kind"][i], "Runs"), f"{took} at {text.seconds(bars['start_s'][i])}"))
     sent: dict[int, tuple[int, float]] = {}
-    for i in mine:
+    for i in bar_indices:
         if bars["kind"][i] == TRANSFER and bars["to_device"][i] != bars["device"][i]:
             many, size = sent.get(bars["to_device"][i], (0, 0.0))
             sent[bars["to_device"][i]] = (many + 1, size + bars["nbytes"][i])

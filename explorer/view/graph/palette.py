@@ -83,8 +83,8 @@ def colour(name: str, theme: Theme) -> str:
         return mix(surface.warm, surface.background, 0.16 if theme == "light" else 0.17)
     if name in VERDICTS[theme]:
         return VERDICTS[theme][name]
-    found_in: str = getattr(surface, name)
-    return found_in
+    value: str = getattr(surface, name)
+    return value
 
 
 def palette(theme: Theme, devices: int) -> Palette:

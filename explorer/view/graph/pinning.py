@@ -74,8 +74,8 @@ def merged(
         inside = {anchors[i] for i, path in enumerate(modules) if path == name or path.startswith(name + ".")}
         return bool(inside) and inside <= set(operators)
 
-    kept = {name: to for name, to in pins.items() if not within(name)}
-    return kept if device is None else kept | dict.fromkeys(chosen, device)
+    remaining = {name: to for name, to in pins.items() if not within(name)}
+    return remaining if device is None else remaining | dict.fromkeys(chosen, device)
 
 
 def joined(groups: Sequence[Sequence[str]], group: Collection[str]) -> tuple[tuple[str, ...], ...]:

@@ -195,11 +195,11 @@ def _box(plan: Plan, stage: int, column: int, lane: float, slowest: bool) -> Box
     names = [d["name"] for d in plan["devices"]]
     peaks = [(plan["memory"][d]["peak_bytes"], plan["devices"][d]["memory_bytes"]) for d in view["devices"]]
     peak, cap = max(peaks, key=lambda pair: pair[0])
-    who = device_words(view["devices"], names)
+    where = device_words(view["devices"], names)
     times = f"{text.seconds(view['forward_s'])} / {text.seconds(view['backward_s'] or None)}"
     held = text.nbytes(peak) + (f" of {text.nbytes(cap)}" if cap else "")
     words = (
-        f"Stage {stage} on {who}: {times} forward and backward a micro-batch of {view['micro_batch_size']},"
+        f"Stage {stage} on {where}: {times} forward and backward a micro-batch of {view['micro_batch_size']},"
         f" {text.percent(view['share'])} of the work, {view['in_flight']} in flight, peak memory {held},"
         f" depth {view['depth']}{', the bottleneck' if slowest else ''}"
     )
@@ -208,7 +208,7 @@ def _box(plan: Plan, stage: int, column: int, lane: float, slowest: bool) -> Box
         "column": column,
         "lane": lane,
         "devices": view["devices"],
-        "who": who,
+        "who": where,
         "who_short": device_words(view["devices"], names, brief=True),
         "times": times,
         "forward": text.seconds(view["forward_s"]),

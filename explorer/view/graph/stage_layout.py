@@ -38,13 +38,13 @@ def stage_lanes(columns: Sequence[int], edges: Sequence[tuple[int, int]]) -> lis
             group = members[column]
             wanted = {s: sum(lane[n] for n in near[s]) / len(near[s]) if near[s] else lane[s] for s in group}
             group.sort(key=lambda s: (wanted[s], lane[s]))
-            for stage, place in zip(group, _apart([wanted[s] for s in group]), strict=True):
+            for stage, place in zip(group, _spaced([wanted[s] for s in group]), strict=True):
                 lane[stage] = place
     least = min(lane, default=0.0)
     return [round(place - least, 3) for place in lane]
 
 
-def _apart(wanted: Sequence[float]) -> list[float]:
+def _spaced(wanted: Sequence[float]) -> list[float]:
     """The ascending places at least 1 apart that are nearest to ``wanted``, by least squares: what is too
     close is pooled (pool adjacent violators)."""
     pools: list[tuple[float, int]] = []

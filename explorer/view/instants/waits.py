@@ -124,12 +124,12 @@ def legs(course: Course, spans: Sequence[int]) -> list[Leg]:
     numbered = enumerate(spans)
     merged = []
     for _, several in groupby(numbered, key=lambda pair: _alike(course, *pair)):
-        mine = [span for _, span in several][::-1]
-        first = mine[0]
+        leg_spans = [span for _, span in several][::-1]
+        first = leg_spans[0]
         queued = 0.0
         if course["kind"][first] == TRANSFER:
             queued = max(0.0, course["start_s"][first] - course["ready_s"][first])
-        merged.append(Leg(course["start_s"][first], course["end_s"][mine[-1]], tuple(mine), queued))
+        merged.append(Leg(course["start_s"][first], course["end_s"][leg_spans[-1]], tuple(leg_spans), queued))
     return merged
 
 

@@ -127,8 +127,8 @@ def _bars(
         y = top + (lane.middle + 0.5) * height - tall / 2
         description = bar.words if bar.count == 1 else f"{KIND_WORDS[kind]}, {bar.count:,} bars"
         title = f"{names[bars['device'][bar.first]]}: {description}, from {text.seconds(bars['start_s'][bar.first])}"
-        apart = bar.count == 1 or not plan["by_operator"]  # runs of operators touch one another
-        hatched = apart and bar.wide >= HATCHED
+        separate = bar.count == 1 or not plan["by_operator"]  # runs of operators touch one another
+        hatched = separate and bar.wide >= HATCHED
         shapes.append(
             Rect(bar.x, y, max(bar.wide, 0.6), tall, paint.fill, paint.edge if hatched else "", 0.8, 0.0,
                  paint.hatch if hatched else "", paint.ink, min(paint.strength, FAINTER), title)

@@ -85,8 +85,8 @@ def _boxes(
     for name, members in view.boxes.items():
         x, y = places[name][0] - wide / 2, places[name][1] - NODE_HEIGHT / 2
         on = list(nodes.get(name, ()))
-        who = text.listing([names[index] for index in on], 6) if on else "nowhere"
-        title = f"{full_name(skeleton, name)}: {text.plural(len(members), 'operator')}" + (f" on {who}" if on else "")
+        where = text.listing([names[index] for index in on], 6) if on else "nowhere"
+        title = f"{full_name(skeleton, name)}: {text.plural(len(members), 'operator')}" + (f" on {where}" if on else "")
         fill, colour = (device(on[0]), device(on[0], "text")) if on else ("lane", "text")
         hatch = pattern_of(on[0]) if on else ""
         shapes.append(Rect(x, y, wide, NODE_HEIGHT, fill, "" if on else "grid", 1.0, 5.0, hatch, colour, 0.35,

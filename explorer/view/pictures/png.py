@@ -151,8 +151,8 @@ class _Canvas:
         return self.letters[letter]
 
     def _other(self, letter: str) -> str:
-        bare = normalize("NFKD", letter)[0]
-        return letter.translate(SPELLED) if ord(letter) in SPELLED else bare if bare.isascii() else "?"
+        base = normalize("NFKD", letter)[0]
+        return letter.translate(SPELLED) if ord(letter) in SPELLED else base if base.isascii() else "?"
 
 
 def _between(colour: str, other: str, share: float) -> str:

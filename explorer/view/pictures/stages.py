@@ -13,7 +13,7 @@ from explorer.view.plan_types import PlanView
 from explorer.words import text
 
 BOX, TALL = 172.0, 62.0
-BETWEEN, APART = 84.0, 22.0
+BETWEEN, GAP = 84.0, 22.0
 MARGIN, HEAD, FOOT = 16.0, 26.0, 26.0
 ASIDE = 5.0
 """Pixels by which edges that go down past a box and those that go up are off the middle of the gap they share."""
@@ -28,13 +28,13 @@ def stages_picture(plan: PlanView, *, heading: str = "") -> Picture | None:
     view = stage_boxes(plan)
     if view["too_many"] or not view["boxes"]:
         return None
-    top = MARGIN + (HEAD if heading else 0.0) + APART / 2
+    top = MARGIN + (HEAD if heading else 0.0) + GAP / 2
     lanes = max(box["lane"] for box in view["boxes"])
     width = 2 * MARGIN + view["columns"] * (BOX + BETWEEN) - BETWEEN
-    bottom = top + lanes * (TALL + APART) + TALL
+    bottom = top + lanes * (TALL + GAP) + TALL
     width = max(width, 420.0)
     places = {
-        box["stage"]: (MARGIN + box["column"] * (BOX + BETWEEN), top + box["lane"] * (TALL + APART))
+        box["stage"]: (MARGIN + box["column"] * (BOX + BETWEEN), top + box["lane"] * (TALL + GAP))
         for box in view["boxes"]
     }
     shapes: list[Shape] = []
@@ -48,7 +48,7 @@ def stages_picture(plan: PlanView, *, heading: str = "") -> Picture | None:
     for box in view["boxes"]:
         shapes += _box(box, places[box["stage"]])
     note = f"{view['note']}; bytes and times are of one micro-batch"
-    bottom += APART / 2
+    bottom += GAP / 2
     shapes += [*words, Label(MARGIN, bottom + FOOT / 2 + 3, note, "quiet", 10)]
     return Picture(tuple(shapes), width, bottom + FOOT + 4, f"Stages: {view['note']}", len(plan["devices"]))
 
@@ -83,7 +83,7 @@ def _edge(edge: Mapping[str, Any], places: Mapping[int, Point]) -> tuple[list[Sh
         x, y = way[STEPS // 2][0], way[STEPS // 2][1] - 8
     else:  # past the boxes between, in the gap above or below their lane
         down = by >= ay
-        y = ay + TALL + APART / 2 - ASIDE if down else ay - APART / 2 + ASIDE
+        y = ay + TALL + GAP / 2 - ASIDE if down else ay - GAP / 2 + ASIDE
         first, last = (ax + BOX + BETWEEN, y), (bx - BETWEEN, y)
         way = [*_curve(a, first), *_curve(last, b)]
         x = first[0] + (last[0] - first[0]) * (0.35 if down else 0.65)

@@ -13,7 +13,7 @@ from explorer.view.timeline.phases import is_pipelined
 
 WANTED = 46.0
 """Pixels that a period of the steady state should have, for its bars to be distinguished and numbered."""
-LEAST_KEPT = 3
+LEAST_SHOWN = 3
 """Periods of the steady state that are drawn on each side of what is left out."""
 WORTH = 6
 """Fewer periods than this are not left out: one more picture is easier to read than a break in it."""
@@ -72,22 +72,22 @@ def time_scale(plan: PlanView, x: float, width: float) -> TimeScale:
     whole = TimeScale(x, width / span, span, span, span)
     starts = _forward_starts(plan)
     limits = _steady(plan)
-    if limits is None or len(starts) < 2 * LEAST_KEPT + WORTH:
+    if limits is None or len(starts) < 2 * LEAST_SHOWN + WORTH:
         return whole
     inside = [start for start in starts if limits[0] <= start <= limits[1]]
-    if len(inside) < 2 * LEAST_KEPT + WORTH:
+    if len(inside) < 2 * LEAST_SHOWN + WORTH:
         return whole
     periods = [b - a for a, b in pairwise(inside)]
     period = median(periods)
     room = (width - BREAK) / WANTED  # periods that fit
     around = (span - (inside[-1] - inside[0])) / period if period > 0 else room
-    kept = max(LEAST_KEPT, int((room - around) / 2))
-    left_out = len(inside) - 1 - 2 * kept
+    shown = max(LEAST_SHOWN, int((room - around) / 2))
+    left_out = len(inside) - 1 - 2 * shown
     if period <= 0 or left_out < WORTH:
         return whole
-    cut, resume = inside[kept], inside[len(inside) - 1 - kept]
+    cut, resume = inside[shown], inside[len(inside) - 1 - shown]
     per_s = (width - BREAK) / (span - (resume - cut))
-    alike = max(abs(p - period) for p in periods[kept : kept + left_out]) <= ALIKE * period
+    alike = max(abs(p - period) for p in periods[shown : shown + left_out]) <= ALIKE * period
     return TimeScale(x, per_s, span, cut, resume, left_out, period, alike)
 
 

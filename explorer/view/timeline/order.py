@@ -113,14 +113,14 @@ def launched_words(problem: Problem, plan: Plan, launcher: str, pipeline: Pipeli
         return "" if plan.pipeline == pipeline.value else f"the order of micro-batches: {launcher} runs {name}"
     if other.order == plan.order:
         return ""
-    mine, its = judge(problem, plan), judge(problem, other)
-    words = _taken(mine.objective_s, mine.peak_bytes, _other(its))
+    own, its = judge(problem, plan), judge(problem, other)
+    words = _taken(own.objective_s, own.peak_bytes, _other(its))
     return f"the order of micro-batches: {launcher} runs {name}, in which these stages {words}"
 
 
 def _faster(plan: PlanView, other: OtherOrder) -> bool:
-    mine, its = plan["objective_s"], other["objective_s"]
-    return mine is not None and its is not None and its < mine * (1 - WORTH)
+    own, its = plan["objective_s"], other["objective_s"]
+    return own is not None and its is not None and its < own * (1 - WORTH)
 
 
 def _beside(plan: PlanView, other: OtherOrder) -> str:

@@ -116,10 +116,10 @@ def summed(parts: Sequence[tuple[str, float]], shown: int) -> list[tuple[str, in
     """(words, share) as whole percents of which any number of the first reads the same: those after ``shown``
     are added up as "12 others"."""
     whole = [int(percent) for percent in text.percents([share for _, share in parts])[:-1]]
-    kept = shown if len(parts) > shown + 1 else len(parts)
-    percents = [(words, percent) for (words, _), percent in zip(parts[:kept], whole, strict=False)]
-    rest = len(parts) - kept
-    return [*percents, (f"{rest} others", sum(whole[kept:]))] if rest else percents
+    count = shown if len(parts) > shown + 1 else len(parts)
+    percents = [(words, percent) for (words, _), percent in zip(parts[:count], whole, strict=False)]
+    rest = len(parts) - count
+    return [*percents, (f"{rest} others", sum(whole[count:]))] if rest else percents
 
 
 def path_view(

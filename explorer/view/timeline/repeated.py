@@ -18,7 +18,7 @@ PIXELS = 700
 """About as wide as a schedule is drawn."""
 LEGIBLE = 9.0
 """Pixels of a bar that can be distinguished from its neighbours, and numbered."""
-KEPT = 3
+END_ROUNDS = 3
 """Rounds of the steady state that are drawn at either end of what repeats."""
 LEAST = 4
 """Rounds that are worth a bar of their own."""
@@ -35,8 +35,8 @@ def drawn(plan: PlanView, window: tuple[float, float]) -> tuple[Bars, bool]:
     hidden: set[int] = set()
     added: list[list[Any]] = []
     for device, phases in enumerate(plan["phases"]["devices"]):
-        mine = [i for i, d in enumerate(bars["device"]) if d == device]
-        work = [i for i in mine if bars["kind"][i] not in (TRANSFER, "U")]
+        indices = [i for i, d in enumerate(bars["device"]) if d == device]
+        work = [i for i in indices if bars["kind"][i] not in (TRANSFER, "U")]
         if phases is None or len({bars["stage"][i] for i in work}) != 1:
             continue
         middle = _repeats(bars, work, phases[0], phases[1], pixel_s)
@@ -45,7 +45,7 @@ def drawn(plan: PlanView, window: tuple[float, float]) -> tuple[Bars, bool]:
         start, end = bars["start_s"][middle[0]], max(bars["end_s"][i] for i in middle)
         hidden.update(middle)
         added.append(_block(bars, middle, device, start, end))
-        added += _sent(bars, mine, hidden, start, end)
+        added += _sent(bars, indices, hidden, start, end)
     if not added:
         return bars, False
     rows = [row_of(bars, i) for i in range(len(bars["device"])) if i not in hidden]
@@ -68,7 +68,7 @@ def _repeats(columns: Bars, work: list[int], warm_s: float, drain_s: float, pixe
     bars = max(1, round(len(work) / max(rounds, 1)))
     slack = 1e-9 * max(drain_s, 1e-12)
     steady = [i for i in work if columns["start_s"][i] >= warm_s - slack and columns["end_s"][i] <= drain_s + slack]
-    middle = steady[KEPT * bars : len(steady) - KEPT * bars]
+    middle = steady[END_ROUNDS * bars : len(steady) - END_ROUNDS * bars]
     return middle if len(middle) >= LEAST * bars else []
 
 
@@ -83,11 +83,11 @@ def _block(bars: Bars, middle: list[int], device: int, start: float, end: float)
     return row
 
 
-def _sent(bars: Bars, mine: list[int], hidden: set[int], start: float, end: float) -> list[list[Any]]:
+def _sent(bars: Bars, indices: list[int], hidden: set[int], start: float, end: float) -> list[list[Any]]:
     """What a device sends meanwhile, one bar for each receiver and link; those that are hidden for it are added to
     ``hidden``."""
     lanes: dict[tuple[int, int], list[int]] = {}
-    for i in mine:
+    for i in indices:
         if bars["kind"][i] == TRANSFER and start <= bars["start_s"][i] and bars["end_s"][i] <= end:
             lanes.setdefault((bars["to_device"][i], bars["link"][i]), []).append(i)
     added = []

@@ -18,7 +18,7 @@ BAR, LINK_BAR, LINK_OFFSET = 0.6, 0.085, 0.40
 """Of a row's height: a bar, a transfer where links have no rows, and how far below the middle that is."""
 HATCHES = {"B": "/", "I": "-", "W": "\\", "R": "x", "U": ".", EXCHANGE: "+"}
 """Of a kind; forwards are plain (devices from the ninth on have a hatch of their own)."""
-MOST_APART = 48
+MOST_BY_STAGE = 48
 """Stages up to which each has bars of its own: whether they are numbered does not depend on the narrow ones beside."""
 
 
@@ -85,16 +85,16 @@ def paint(kind: str, index: int, of_sender: bool = False) -> Paint:
     return Paint(soft, text, HATCHES[kind], device(index), edge="background")
 
 
-def lanes(bars: Bars, rows: Rows, names: Sequence[str], say: Callable[[int], str]) -> list[Lane]:
+def lanes(bars: Bars, rows: Rows, names: Sequence[str], describe: Callable[[int], str]) -> list[Lane]:
     """A lane for every row, device, kind and stage; transfers thin below the row, or in the rows of links.
 
-    names: of the devices. say: what a bar says, by its position.
+    names: of the devices. describe: the words of a bar, by its position.
     """
     groups: dict[tuple[int, int, str, int], list[int]] = {}
-    apart = len(set(bars["stage"])) <= MOST_APART
+    by_stage = len(set(bars["stage"])) <= MOST_BY_STAGE
     for i, (row, index, kind) in enumerate(zip(rows.of_bar, bars["device"], bars["kind"], strict=True)):
         if row != HIDDEN:
-            stage = bars["stage"][i] if apart and kind != TRANSFER else -1
+            stage = bars["stage"][i] if by_stage and kind != TRANSFER else -1
             groups.setdefault((row, index, kind, stage), []).append(i)
     middles = rows.middles()
     drawn = []
@@ -111,7 +111,7 @@ def lanes(bars: Bars, rows: Rows, names: Sequence[str], say: Callable[[int], str
                 at,
                 [bars["start_s"][i] for i in at],
                 [bars["end_s"][i] for i in at],
-                [say(i) for i in at],
+                [describe(i) for i in at],
             )
         )
     return drawn

@@ -35,11 +35,11 @@ def breakdown(
 
     spans: (device, to_device or -1, start_s, end_s).
     """
-    mine = sorted((start, end) for d, to, start, end in spans if to < 0 and d == device)
+    computing = sorted((start, end) for d, to, start, end in spans if to < 0 and d == device)
     moving = sorted((start, end) for d, to, start, end in spans if to >= 0 and device in (d, to))
-    if not mine:
+    if not computing:
         return {"compute": 0.0, "transfers": 0.0, "warm_up": span_s, "drain": 0.0, "waiting": 0.0}
-    work = _union(mine)
+    work = _union(computing)
     first, last = work[0][0], work[-1][1]
     gaps = [(a[1], b[0]) for a, b in pairwise(work) if b[0] > a[1]]
     compute = sum(end - start for start, end in work)

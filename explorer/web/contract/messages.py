@@ -81,7 +81,7 @@ class Pressed(Message):
         return number if number < count else None
 
 
-class Ask(Message):
+class PlanRequest(Message):
     """A plan is wanted. session: see `explorer.view.session.parse`; canvas: pixels of the place for the graph; fresh:
     whether cached answers do not count; every: of a comparison, whether for all contiguities."""
 
@@ -185,12 +185,12 @@ class Same(Message):
 
 
 class OpenLesson(Message):
-    """A step of a lesson, counted from 1. keep: whether the controls stay as they are."""
+    """A step of a lesson, counted from 1. same_controls: whether the controls stay as they are."""
 
     type: Literal["lesson"]
     lesson: Text = ""
     step: int = 0
-    keep: bool = False
+    same_controls: bool = False
 
 
 class Waits(Message):
@@ -204,8 +204,8 @@ class Waits(Message):
 INCOMING: dict[str, type[Message]] = {
     name: shape
     for shape in (
-        Plain, Pressed, Ask, ChooseTheme, Deepen, Select, Canvas, Find, OpenTabs, View, Window, Run, Pin, Rename,
-        Same, OpenLesson, Waits,
+        Plain, Pressed, PlanRequest, ChooseTheme, Deepen, Select, Canvas, Find, OpenTabs, View, Window, Run, Pin,
+        Rename, Same, OpenLesson, Waits,
     )
     for name in get_args(shape.model_fields["type"].annotation)
 }  # fmt: skip
@@ -353,8 +353,8 @@ class Pins(TypedDict):
     words: str
 
 
-class Kept(TypedDict):
-    """number: of the plan that is kept now."""
+class PlanStored(TypedDict):
+    """number: of the plan that is stored now."""
 
     type: Literal["kept"]
     number: int
@@ -472,8 +472,8 @@ class RunMessage(TypedDict):
     elapsed_s: NotRequired[float]
 
 
-class Say(TypedDict):
-    """For those who hear the page."""
+class Announcement(TypedDict):
+    """For those who listen to the page."""
 
     type: Literal["say"]
     text: str
@@ -505,7 +505,8 @@ class WaitsMessage(TypedDict):
 
 Outgoing = (
     PropsMessage | Status | ModelMessage | Query | Adopt | MatchesMessage | Peeked | ValuesMessage | LessonMessage
-    | Hello | Opened | Taking | Take | Pins | Kept | Moved | SameMessage | Shared | Go | SweepMessage | Graph | Overlay
-    | PlanMessage | BarsMessage | SearchMessage | RunMessage | Say | Banner | CourseMessage | WaitsMessage
+    | Hello | Opened | Taking | Take | Pins | PlanStored | Moved | SameMessage | Shared | Go | SweepMessage | Graph
+    | Overlay | PlanMessage | BarsMessage | SearchMessage | RunMessage | Announcement | Banner | CourseMessage
+    | WaitsMessage
 )  # fmt: skip
 """Every message that the server sends."""

@@ -95,7 +95,7 @@ def show_past_run(page: PageState, message: Pressed) -> None:
 def show_with_plan(page: PageState, ended: RunView) -> None:
     """A run that has ended, wherever that was, on the plan that it was of."""
     _show_ended(page, ended)
-    page.server.runs.keep(ended["held"], ended["text"])
+    page.server.runs.store(ended["held"], ended["text"])
     show_other(page, ended, run=ended if ended["report"] is not None else None)
 
 

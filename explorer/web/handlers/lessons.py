@@ -21,7 +21,7 @@ def open_lesson(page: PageState, message: OpenLesson) -> None:
         _show_missing(page)
         return
     chosen = lessons[place]
-    page.lesson = LessonState(chosen, number - 1, keeps=message.keep)
+    page.lesson = LessonState(chosen, number - 1, same_controls=message.same_controls)
     step = chosen.steps[number - 1]
     last = number == len(chosen.steps)
     after = lessons[place + 1] if last and place + 1 < len(lessons) else None
@@ -37,7 +37,7 @@ def open_lesson(page: PageState, message: OpenLesson) -> None:
             "step": number,
             "back": (chosen.name, number - 1) if number > 1 else None,
             "next": following,
-            "keep": message.keep,
+            "same_controls": message.same_controls,
             "light": list(step.light),
             "move": list(step.question.move) if step.question is not None else [],
             "controls": controls_of(session_of(step.settings, page.server.known())),
@@ -58,7 +58,7 @@ def follow_search(page: PageState) -> None:
     settings = on.lesson.steps[on.step].settings
     if on.begun is None and as_stated(session, session_of(settings, page.server.known()), settings):
         on.begun, on.then = session, known(page.plan if page.current else None, page.measured)
-    on.answers_step = on.begun is not None or on.keeps
+    on.answers_step = on.begun is not None or on.same_controls
     page.send({"type": "props", "props": _step_props(page)})
 
 

@@ -16,7 +16,7 @@ from explorer.web.handlers.status import announce, banner, show_status, stand_as
 from explorer.web.parts import panels, run_panel
 from explorer.web.redraw.picture import colour_values
 from explorer.web.state.page_state import PageState
-from explorer.web.state.shelf import Kept
+from explorer.web.state.shelf import StoredFile
 
 
 def expect_file(page: PageState, _: Plain) -> None:
@@ -25,22 +25,24 @@ def expect_file(page: PageState, _: Plain) -> None:
 
 def reopen(page: PageState, message: Pressed) -> None:
     """A file of before, by the name the server gave it."""
-    kept = page.server.shelf.get(message.element) if page.server.shelf is not None else None
-    if kept is None:
+    file = page.server.shelf.get(message.element) if page.server.shelf is not None else None
+    if file is None:
         _refuse(page, GONE)
     else:
-        take(page, kept)
+        take(page, file)
 
 
-def take(page: PageState, kept: Kept) -> None:
+def take(page: PageState, file: StoredFile) -> None:
     """A file has arrived: look at it, in a process of its own."""
     drop(page, page.reading)
-    _read(page, ReadRequest(kept.path, kept.name), kept, time.perf_counter())
-    show_status(page, "loading", f"reading {kept.name}", "", elapsed_s=0.0)
+    _read(page, ReadRequest(file.path, file.name), file, time.perf_counter())
+    show_status(page, "loading", f"reading {file.name}", "", elapsed_s=0.0)
 
 
-def _read(page: PageState, request: ReadRequest | PlaceRequest | LayTracesRequest, kept: Kept, since: float) -> None:
-    page.reading = start(page, request, lambda event: _on_read(page, event, kept, since))
+def _read(
+    page: PageState, request: ReadRequest | PlaceRequest | LayTracesRequest, file: StoredFile, since: float
+) -> None:
+    page.reading = start(page, request, lambda event: _on_read(page, event, file, since))
 
 
 def _refuse(page: PageState, words: str) -> None:
@@ -50,7 +52,7 @@ def _refuse(page: PageState, words: str) -> None:
         stand_as_before(page)
 
 
-def _on_read(page: PageState, event: Event, kept: Kept, since: float) -> None:
+def _on_read(page: PageState, event: Event, file: StoredFile, since: float) -> None:
     """since: the time when the file arrived."""
     elapsed_s = time.perf_counter() - since
     match event["kind"]:
@@ -59,50 +61,50 @@ def _on_read(page: PageState, event: Event, kept: Kept, since: float) -> None:
         case "loading":
             show_status(page, "loading", event["text"], "", elapsed_s=elapsed_s)
         case "opened":
-            use(page, kept, event, since)
+            use(page, file, event, since)
         case "placed":
-            _show_opened(page, kept, "placement", event["view"]["words"])
+            _show_opened(page, file, "placement", event["view"]["words"])
             show_other(page, event["view"])
         case "ran":
-            _show_opened(page, kept, "traces", event["run"]["words"])
+            _show_opened(page, file, "traces", event["run"]["words"])
             show_with_plan(page, event["run"])
             show_run(page)
             announce(page, run_panel.run_in_a_line(event["run"]))
         case "failed":
             words = event["message"]
-            if page.server.path(kept.identifier) != kept.path:
+            if page.server.path(file.identifier) != file.path:
                 words = GONE
             elif "process ended unexpectedly" in words:
-                words = f"{kept.name}: not read: it takes more than 60 s or more than 4 GiB of memory"
+                words = f"{file.name}: not read: it takes more than 60 s or more than 4 GiB of memory"
             _refuse(page, words)
 
 
-def use(page: PageState, kept: Kept, event: OpenedEvent, since: float = 0.0) -> None:
+def use(page: PageState, file: StoredFile, event: OpenedEvent, since: float = 0.0) -> None:
     """What a file holds takes the place of what the page had."""
     if event["what"] == "placement":
-        _place(page, kept, since)
+        _place(page, file, since)
         return
     if event["what"] == "values":
-        _colour(page, kept, event)
+        _colour(page, file, event)
         return
     if event["what"] == "traces":
-        _lay_over(page, kept, since)
+        _lay_over(page, file, since)
         return
     plan = event["plan"]
     controls = dict(plan["controls"]) if plan else {}
     if event["devices"]:
         controls["devices"] = event["devices"]
-    _show_opened(page, kept, event["what"], event["words"], controls, event["memory_bytes"])
+    _show_opened(page, file, event["what"], event["words"], controls, event["memory_bytes"])
     if event["skeleton"]:
         drop_search(page)
         show_model(page, event["skeleton"])
     if plan:
-        show_other(page, plan, kept.path)
+        show_other(page, plan, file.path)
     elif not page.searching:
         stand_as_before(page)
 
 
-def _colour(page: PageState, kept: Kept, event: OpenedEvent) -> None:
+def _colour(page: PageState, file: StoredFile, event: OpenedEvent) -> None:
     """Numbers on operators: colours of the graph on the page, if it has any of them."""
     data = event["values"]
     assert data is not None
@@ -110,9 +112,9 @@ def _colour(page: PageState, kept: Kept, event: OpenedEvent) -> None:
     inside = {".".join(parts[:i]) for parts in (name.split(".") for name in known) for i in range(1, len(parts) + 1)}
     if not data.values.keys() & (known | inside):
         of = page.skeleton["name"] if page.skeleton is not None else "a model: open one first"
-        _refuse(page, f"{kept.name}: none of its {len(data.values):,} names is an operator or module of {of}")
+        _refuse(page, f"{file.name}: none of its {len(data.values):,} names is an operator or module of {of}")
         return
-    _show_opened(page, kept, "values", event["words"])
+    _show_opened(page, file, "values", event["words"])
     page.values = data
     colour_values(page)
     if not page.searching:
@@ -124,27 +126,27 @@ def drop_values(page: PageState, _: Plain) -> None:
     colour_values(page)
 
 
-def _place(page: PageState, kept: Kept, since: float) -> None:
+def _place(page: PageState, file: StoredFile, since: float) -> None:
     """Judge a placement made by hand on the page's model."""
     session = page.session
     if session is None:
-        _refuse(page, f"{kept.name}: a placement needs a model; open that first")
+        _refuse(page, f"{file.name}: a placement needs a model; open that first")
         return
     model, files = page.server.model_of(session), page.server.files_of(session)
-    _read(page, PlaceRequest(model, session.settings, kept.path, kept.name, files), kept, since)
+    _read(page, PlaceRequest(model, session.settings, file.path, file.name, files), file, since)
 
 
-def _lay_over(page: PageState, kept: Kept, since: float) -> None:
+def _lay_over(page: PageState, file: StoredFile, since: float) -> None:
     """Traces of a run elsewhere, over the plan on the page."""
     if page.source.known:
-        _read(page, LayTracesRequest(page.source, kept.path, kept.name), kept, since)
+        _read(page, LayTracesRequest(page.source, file.path, file.name), file, since)
     else:
-        _refuse(page, f"{kept.name}: traces are laid over a finished plan; solve, or open the plan that ran, first")
+        _refuse(page, f"{file.name}: traces are laid over a finished plan; solve, or open the plan that ran, first")
 
 
 def _show_opened(
     page: PageState,
-    kept: Kept,
+    file: StoredFile,
     what: str,
     words: str,
     controls: Controls | None = None,
@@ -156,8 +158,8 @@ def _show_opened(
         {
             "type": "opened",
             "what": what,
-            "file": kept.identifier,
-            "name": kept.name,
+            "file": file.identifier,
+            "name": file.name,
             "words": words,
             "memory_bytes": memory_bytes,
             "controls": controls or {},

@@ -13,7 +13,7 @@ from explorer.web.handlers.status import before_search, failed, show_query, show
 from explorer.web.redraw.inspector import inspector_props
 from explorer.web.redraw.picture import draw, of_pair, other_of_pair, show_pair, tables
 from explorer.web.state.page_state import PageState
-from explorer.web.state.pairing import asking, pair_question
+from explorer.web.state.pairing import member_session, pair_question
 from explorer.words import text
 
 
@@ -83,7 +83,7 @@ def _show_answer(page: PageState, place: int) -> None:
         return
     if answer.model == page.skeleton["hash"]:
         drop_search(page)
-        show_known(page, asking(session, answer.member), page.pairing.result(answer))
+        show_known(page, member_session(session, answer.member), page.pairing.result(answer))
         follow_pair(page)
 
 

@@ -61,7 +61,7 @@ def tie_to_selected(page: PageState) -> None:
     page.send({"type": "pins", "pins": settings.pins, "together": groups, "words": words})
 
 
-def tell_cost(page: PageState) -> None:
+def show_pin_cost(page: PageState) -> None:
     """What the last pin costs, once the plan with it is there; nothing where more changed than pins."""
     pinning, plan, session = page.pinning, page.plan, page.session
     if session is None or plan is None or not plan["objective_s"]:

@@ -31,23 +31,23 @@ MAX_NAME = 60
 SHOWN_HASH = 16
 
 
-def keep(page: PageState, _: Plain) -> None:
+def add_scenario(page: PageState, _: Plain) -> None:
     """Keep the plan on the page beside others."""
     source, plan, skeleton = page.source, page.plan, page.skeleton
     if not source.known or plan is None or skeleton is None:
         show_scenarios(page, "There is no finished plan to keep.")
         return
-    if any(one.source == source for one in page.kept):
+    if any(one.source == source for one in page.scenarios):
         show_scenarios(page, "This plan is kept already.")
         return
-    if len(page.kept) >= MOST:
+    if len(page.scenarios) >= MOST:
         show_scenarios(page, f"At most {MOST} plans are kept: leave one out first.")
         return
     page.numbered += 1
     cells = {card.name: card.value for card in cards(plan, None)}
     name, picture = _free_name(page, plan), thumbnail(plan)
     scenario = Scenario(page.numbered, name, source, cells, figures(plan), picture, skeleton["hash"])
-    page.kept = (*page.kept, scenario)
+    page.scenarios = (*page.scenarios, scenario)
     page.baseline = page.baseline or page.numbered
     page.send({"type": "kept", "number": page.numbered})
     show_scenarios(page)
@@ -58,7 +58,7 @@ def _free_name(page: PageState, plan: PlanView) -> str:
     parts = [text.plural(len(plan["devices"]), "device"), plan["planner"]]
     if is_pipelined(plan):
         parts.insert(1, f"{micro_batches(plan)} micro-batches")
-    taken = {one.name for one in page.kept}
+    taken = {one.name for one in page.scenarios}
     plain = ", ".join(parts)
     timed = f"{plain}, {text.seconds(plan['objective_s'])}"
     return next(name for name in (plain, timed, f"{timed} ({page.numbered})") if name not in taken)
@@ -68,9 +68,9 @@ def forget(page: PageState, message: Pressed) -> None:
     one = _numbered(page, message.element)
     if one is None:
         return
-    page.kept = tuple(other for other in page.kept if other is not one)
+    page.scenarios = tuple(other for other in page.scenarios if other is not one)
     if page.baseline == one.number:
-        page.baseline = page.kept[0].number if page.kept else 0
+        page.baseline = page.scenarios[0].number if page.scenarios else 0
         page.compared = None
     if page.compared is not None and page.compared[0] == one.number:
         page.compared = None
@@ -81,7 +81,7 @@ def rename(page: PageState, message: Rename) -> None:
     one = _numbered(page, message.element)
     if one is not None and message.name is not None:
         name = " ".join(printable(message.name).split())[:MAX_NAME] or one.name
-        page.kept = tuple(replace(other, name=name) if other is one else other for other in page.kept)
+        page.scenarios = tuple(replace(other, name=name) if other is one else other for other in page.scenarios)
 
 
 def make_baseline(page: PageState, message: Pressed) -> None:
@@ -125,11 +125,11 @@ def _mark_moved(page: PageState, base: Scenario, one: Scenario, difference: Diff
 
 
 def _numbered(page: PageState, number: str) -> Scenario | None:
-    return next((one for one in page.kept if str(one.number) == number), None)
+    return next((one for one in page.scenarios if str(one.number) == number), None)
 
 
 def _baseline(page: PageState) -> Scenario | None:
-    return next((one for one in page.kept if one.number == page.baseline), None)
+    return next((one for one in page.scenarios if one.number == page.baseline), None)
 
 
 def show_scenarios(page: PageState, words: str = "") -> None:
@@ -146,10 +146,10 @@ def show_scenarios(page: PageState, words: str = "") -> None:
             "same_question": base is not None and is_one_question(one.figures, base.figures),
             "shown": one.source == source,
         }
-        for one in page.kept
+        for one in page.scenarios
     ]
     number, difference = page.compared or (0, None)
-    names = (base.name if base else "", next((one.name for one in page.kept if one.number == number), ""))
+    names = (base.name if base else "", next((one.name for one in page.scenarios if one.number == number), ""))
     children = scenario_panel.scenarios(rows, difference, names, words)
     page.send({"type": "props", "props": {ids.SCENARIOS: {"children": children}}})
 

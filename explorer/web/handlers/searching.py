@@ -11,11 +11,11 @@ from explorer.library.answer import is_known
 from explorer.view.events import Event, ProgressEvent, ResultEvent
 from explorer.view.graph import search as search_steps
 from explorer.view.session import Session, parse, to_query
-from explorer.web.contract.messages import Ask, Plain, Pressed
+from explorer.web.contract.messages import Plain, PlanRequest, Pressed
 from explorer.web.handlers.answering import drop_search, show_known, show_model, show_result
 from explorer.web.handlers.jobs import cancel, drop, start
 from explorer.web.handlers.pairs import drop_pair, follow_pair, stop_pair
-from explorer.web.handlers.pins import tell_cost
+from explorer.web.handlers.pins import show_pin_cost
 from explorer.web.handlers.runs import drop_check, drop_runnable
 from explorer.web.handlers.status import banner, before_search, failed, show_status, stand, stand_as_before
 from explorer.web.handlers.what_if import drop_what_if
@@ -34,12 +34,12 @@ DRAWN = ("objective_s", "placement", "stage_of", "pipeline", "spans", "span_s")
 log = logging.getLogger(__name__)
 
 
-def solve(page: PageState, message: Ask) -> None:
+def solve(page: PageState, message: PlanRequest) -> None:
     """Ask for a plan of what the page asks."""
     search(page, _session_of(page, message), message.fresh)
 
 
-def _session_of(page: PageState, message: Ask) -> Session:
+def _session_of(page: PageState, message: PlanRequest) -> Session:
     """The session that a message brings, which is the page's from now on."""
     session = replace(parse(message.session, page.server.known()), look=page.look)
     if message.canvas is not None:
@@ -125,7 +125,7 @@ def _on_search(page: PageState, event: Event) -> None:
             _on_progress(page, event)
         case "result":
             if page.searched is not None and page.planned is not None and page.fits(event["plan"]):
-                page.server.answers.keep(page.searched, event, page.planned)
+                page.server.answers.store(page.searched, event, page.planned)
             _finish(page, event, again=is_known(event["notes"]))
         case "failed" if page.cancelling:
             stand(page, "cancelled", "cancelled", "before there was a plan")
@@ -138,7 +138,7 @@ def _finish(page: PageState, event: ResultEvent, again: bool) -> None:
     if page.fits(event["plan"]):
         show_result(page, event, again=again)
         if event["plan"] is not None:
-            tell_cost(page)
+            show_pin_cost(page)
             follow_pair(page)
     else:
         _contradicted(page)
@@ -182,7 +182,7 @@ def _on_progress(page: PageState, event: ProgressEvent) -> None:
 # -- all planners -----------------------------------------------------------------------------------
 
 
-def compare(page: PageState, message: Ask) -> None:
+def compare(page: PageState, message: PlanRequest) -> None:
     """Run every planner on what the page asks; a search that goes on ends first."""
     session = _session_of(page, message)
     drop(page, page.comparing.turn)

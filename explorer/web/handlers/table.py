@@ -60,7 +60,7 @@ HANDLERS: dict[str, Callable[..., None]] = {
     "stop-sweep": what_if.stop_sweep,
     "go-sweep": what_if.go_to_point,
     "show-lean": known_plans.show_lean,
-    "keep": scenarios.keep,
+    "keep": scenarios.add_scenario,
     "forget": scenarios.forget,
     "rename": scenarios.rename,
     "as-baseline": scenarios.make_baseline,

@@ -62,10 +62,10 @@ def drop_what_if(page: PageState) -> None:
 
 def try_changes(page: PageState, _: Plain) -> None:
     """Solve the question with each of some things changed."""
-    ask, plan = _quick(page), page.source
-    if ask is None or not plan.known or not page.current or page.changes.turn or page.answered is None:
+    quick, plan = _quick(page), page.source
+    if quick is None or not plan.known or not page.current or page.changes.turn or page.answered is None:
         return
-    request = HelpRequest(ask, plan, MOST_DEVICES)
+    request = HelpRequest(quick, plan, MOST_DEVICES)
     page.changes = Changes()
     page.changes.turn = start_beside(
         page, request, lambda event: _on_change(page, event), lambda words: show_changes(page, f"Waiting, {words}.")
@@ -110,10 +110,10 @@ def show_changes(page: PageState, words: str = "") -> None:
 
 def look_for_ways_out(page: PageState, event: ResultEvent) -> None:
     """The search ended without a plan: look for changes under which there is one."""
-    ask = _quick(page)
+    quick = _quick(page)
     page.changes = changes = Changes(none=event)
-    if ask is not None and event["stop_reason"] != "CANCELLED":
-        request = RemedyRequest(ask, MOST_DEVICES)
+    if quick is not None and event["stop_reason"] != "CANCELLED":
+        request = RemedyRequest(quick, MOST_DEVICES)
         changes.turn = start_beside(page, request, lambda event: _on_way_out(page, event))
     _show_ways_out(page, LOOKING if changes.turn else "")
 
@@ -146,13 +146,13 @@ def go_way_out(page: PageState, message: Pressed) -> None:
 
 def start_sweep(page: PageState, message: Pressed) -> None:
     """Solve the question at several values of an axis."""
-    axis, ask = message.element, _quick(page)
-    if axis not in SWEPT or ask is None or page.sweep.turn or page.searching:
+    axis, quick = message.element, _quick(page)
+    if axis not in SWEPT or quick is None or page.sweep.turn or page.searching:
         return
     page.sweep = SweepState(axis=axis)
     page.sweep.turn = start_beside(
         page,
-        SweepRequest(ask, axis),
+        SweepRequest(quick, axis),
         lambda event: _on_sweep(page, event),
         lambda words: _show_sweep(page, f"Waiting, {words}."),
     )

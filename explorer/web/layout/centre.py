@@ -241,7 +241,7 @@ def _search() -> Component:
                 className="search-left",
             ),
             html.Div(
-                [html.Div(id=ids.FOUND_BY), html.Ol(id=ids.LOG, className="log")],
+                [html.Div(id=ids.BY_PLANNER), html.Ol(id=ids.LOG, className="log")],
                 className="search-right",
                 tabIndex=0,
                 **{"aria-label": "Which planner found what, and when"},

@@ -24,9 +24,9 @@ def helps(changes: Changes, words: str = "") -> list[Component]:
     rows, of, going = changes.answers, changes.of, bool(changes.turn)
     head: list[Component] = [html.H2("What would help most")]
     if not rows and not going:
-        ask = html.Button("Try single changes", className="tool", **{"data-act": "help"})
+        button = html.Button("Try single changes", className="tool", **{"data-act": "help"})
         note = words or "More GPUs, memory, faster links, other micro-batches: each is solved, not guessed."
-        return [*head, html.P(note, className="small quiet"), html.Div(ask, className="actions")]
+        return [*head, html.P(note, className="small quiet"), html.Div(button, className="actions")]
     gains = [NO_GAIN if (gain := row["gain"]) is None else gain for row in rows]
     order = sorted(range(len(rows)), key=lambda i: -gains[i])
     listed = html.Ul([_row(rows[i], i) for i in order], className="helps")

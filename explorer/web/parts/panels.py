@@ -245,7 +245,7 @@ def log_lines(plan: PlanView) -> list[Component]:
     return lines
 
 
-def found_by(plan: PlanView) -> list[Component]:
+def by_planner(plan: PlanView) -> list[Component]:
     """Which planner found what: those at work in the search, the one that found the answer first."""
     rows = members(plan["trace"])
     if not any(row["by"] for row in rows):

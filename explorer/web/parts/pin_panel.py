@@ -48,6 +48,6 @@ def choose_next(chosen: Sequence[str]) -> str:
     return f"Now choose what shall share a device with {listed(chosen)}; Escape leaves it."
 
 
-def together_words(kept: Sequence[str], chosen: Sequence[str]) -> str:
-    """ "blocks.0 stays with head", for those who hear the page."""
-    return f"{listed(kept)} stays with {listed(chosen)}"
+def together_words(first: Sequence[str], chosen: Sequence[str]) -> str:
+    """ "blocks.0 stays with head", for those who listen to the page."""
+    return f"{listed(first)} stays with {listed(chosen)}"

@@ -21,8 +21,8 @@ SAME_S = 1e-12
 
 def offer() -> Component:
     """Before anybody asked."""
-    ask = html.Button("What if it were elsewhere?", className="tool", **{"data-act": "why-here"})
-    return _box([html.Div(ask, className="actions")])
+    button = html.Button("What if it were elsewhere?", className="tool", **{"data-act": "why-here"})
+    return _box([html.Div(button, className="actions")])
 
 
 def why_here(elsewhere: Elsewhere) -> Component:

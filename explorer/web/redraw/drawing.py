@@ -155,7 +155,7 @@ def tables(
         props[ids.DEVICE_TABLE] = {"children": panels.device_table(plan)}
     if "log" in shown:
         props[ids.LOG] = {"children": panels.log_lines(plan)}
-        props[ids.FOUND_BY] = {"children": panels.found_by(plan)}
+        props[ids.BY_PLANNER] = {"children": panels.by_planner(plan)}
     if ids.GANTT_TABLE in shown:
         names = [d["name"] for d in plan["devices"]]
         bars = bars_table(plan["bars"], names, operators=skeleton["names"])

@@ -21,7 +21,7 @@ from explorer.web.serving.quotas import Visitor
 from explorer.web.serving.security import Names
 from explorer.web.state.outlet import PATH as TAKE
 from explorer.web.state.outlet import Outlet
-from explorer.web.state.shelf import Kept, Shelf
+from explorer.web.state.shelf import Shelf, StoredFile
 
 PATH = "/open"
 TOKEN = "x-page-token"
@@ -33,7 +33,7 @@ class Door:
     """Of one open page. take: called, on the loop's thread, with a file that arrived; visitor: whose page it is; busy:
     while one arrives."""
 
-    take: Callable[[Kept], None]
+    take: Callable[[StoredFile], None]
     visitor: Visitor
     busy: bool = False
 
@@ -73,7 +73,7 @@ def add_upload_route(
                         return _answer(413, TOO_LARGE)
                     file.write(chunk)
             name = unquote(headers.get(NAME, ""), errors="replace")[:1000]
-            kept = shelf.keep(part, name, door.visitor.name, door.visitor.quotas.held_bytes)
+            stored = shelf.store(part, name, door.visitor.name, door.visitor.quotas.held_bytes)
         except ClientDisconnect:
             return _answer(400, "the file did not arrive whole")
         except TimeoutError:  # before OSError, of which it is one
@@ -83,8 +83,8 @@ def add_upload_route(
         finally:
             door.busy = False
             part.unlink(missing_ok=True)
-        door.take(kept)
-        return JSONResponse({"file": kept.identifier})
+        door.take(stored)
+        return JSONResponse({"file": stored.identifier})
 
     server.add_api_route(PATH, receive, methods=["POST"], response_model=None)
 

@@ -269,5 +269,5 @@ def _keep_private(message: Message) -> None:
     """Nothing that was for a visitor is kept by a cache that others share."""
     headers = [pair for pair in message.get("headers", []) if pair[0].lower() != b"cache-control"]
     stated = b", ".join(value for name, value in message.get("headers", []) if name.lower() == b"cache-control")
-    kept = stated.replace(b"public", b"private") if stated else b"private, no-cache"
-    message["headers"] = [*headers, (b"cache-control", kept)]
+    control = stated.replace(b"public", b"private") if stated else b"private, no-cache"
+    message["headers"] = [*headers, (b"cache-control", control)]

@@ -85,13 +85,13 @@ def add_live_route(
         outbox = Outbox()
 
         def deliver(turn: int, event: Event) -> None:
-            loop.call_soon_threadsafe(inbox.tell, turn, event, lambda turn, event: on_event(page, turn, event))
+            loop.call_soon_threadsafe(inbox.put_event, turn, event, lambda turn, event: on_event(page, turn, event))
 
         name = visitor.name or secrets.token_urlsafe(12)  # a page is a visitor where nobody has a name
         page = PageState(shared, outbox.put, deliver, name, visitor.may_ask)
         close = open_page(page)
         token = secrets.token_urlsafe(24)
-        doors[token] = Door(lambda kept: inbox.put(lambda: take(page, kept)), visitor)
+        doors[token] = Door(lambda file: inbox.put(lambda: take(page, file)), visitor)
         outbox.put({"type": "hello", "token": token, "most_bytes": UPLOAD_BYTES})
         acts, sends = asyncio.create_task(_act(inbox, outbox)), asyncio.create_task(_send(socket, outbox))
         receives = asyncio.create_task(_receive(socket, inbox, lambda message: receive(page, message)))

@@ -21,8 +21,8 @@ def parse_origin(text: str) -> str:
     except ValueError:
         raise _refused(text) from None
     name = (parts.hostname or "").lower()
-    bare = parts.path in ("", "/") and not parts.query and not parts.fragment and "@" not in parts.netloc
-    if parts.scheme not in ("http", "https") or not name or not bare or not name.isascii() or "%" in name:
+    origin_only = parts.path in ("", "/") and not parts.query and not parts.fragment and "@" not in parts.netloc
+    if parts.scheme not in ("http", "https") or not name or not origin_only or not name.isascii() or "%" in name:
         raise _refused(text)
     shown = f"[{name}]" if ":" in name else name
     usual = {"http": 80, "https": 443}[parts.scheme]

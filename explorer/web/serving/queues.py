@@ -41,7 +41,7 @@ class Inbox:
         """Something to be done after what is there already."""
         self._queue.put_nowait(act)
 
-    def tell(self, turn: int, event: Event, on_event: Callable[[int, Event], None]) -> None:
+    def put_event(self, turn: int, event: Event, on_event: Callable[[int, Event], None]) -> None:
         """An event of the job of a turn."""
         if event["kind"] != "progress":
             self._waiting.pop(turn, None)  # what follows must not be taken up by what came before it

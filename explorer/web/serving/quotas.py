@@ -95,8 +95,8 @@ class Visitor:
         self._questions = _Bucket(max(MANY, quotas.questions_per_s * BURST_S), quotas.questions_per_s, clock)
         self._bytes = _Bucket(quotas.upload_bytes, quotas.upload_bytes / HOUR_S, clock)
 
-    def ask(self, worth: float = 1.0) -> str:
-        """Take note of a question; why it may not be asked now, or ""."""
+    def charge(self, worth: float = 1.0) -> str:
+        """Count a question; why it is refused now, or ""."""
         wait_s = self._questions.take(worth)
         if not wait_s:
             return ""
@@ -106,8 +106,8 @@ class Visitor:
         )
 
     def may_ask(self, request: Request) -> str:
-        """See `ask`, for a request of one of the visitor's pages."""
-        return self.ask(WORTH.get(type(request), LOOK))
+        """See `charge`, for a request of one of the visitor's pages."""
+        return self.charge(WORTH.get(type(request), LOOK))
 
     def hand_in(self, nbytes: int) -> str:
         """Take note of a file; why it may not be handed in now, or ""."""

@@ -90,6 +90,6 @@ def _of_file(path: Path) -> str:
     # a file of another owner, such as a secret that a container is given, has the mode that its owner chose
     shared = 0o022 if status.st_uid != os.getuid() else 0o077
     if status.st_mode & shared:
-        who = "change" if shared == 0o022 else "read"
-        raise InvalidProblem(f"--token-file {path}: others may {who} it; chmod 600 {path}")
+        access = "change" if shared == 0o022 else "read"
+        raise InvalidProblem(f"--token-file {path}: others may {access} it; chmod 600 {path}")
     return data.decode("utf-8", "replace").strip()

@@ -34,31 +34,31 @@ class Answers:
     """What was used least recently goes first."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Answer] = OrderedDict()
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
         self._lock = threading.RLock()
 
-    def keep(self, session: Session, event: ResultEvent, model: ModelEvent) -> None:
+    def store(self, session: Session, event: ResultEvent, model: ModelEvent) -> None:
         """Keep the ``result`` event of a session's question, unless somebody cut the search short. model: the ``model``
         event of the same search, with the graph that was planned."""
         if event["stop_reason"] == "CANCELLED":
             return
         plan = None if event["plan"] is None else packed(event["plan"])
         with self._lock:
-            self._kept[question_hash(session)] = Answer({**event, "plan": None}, plan, model)
-            self._kept.move_to_end(question_hash(session))
-            while len(self._kept) > MAX_ANSWERS or self._bytes() > MAX_BYTES:
-                self._kept.popitem(last=False)
+            self._answers[question_hash(session)] = Answer({**event, "plan": None}, plan, model)
+            self._answers.move_to_end(question_hash(session))
+            while len(self._answers) > MAX_ANSWERS or self._bytes() > MAX_BYTES:
+                self._answers.popitem(last=False)
 
     def get(self, session: Session) -> tuple[ResultEvent, ModelEvent] | None:
         """The event that answered the same question before, and the ``model`` event before that."""
         with self._lock:
             question = question_hash(session)
-            stored = self._kept.get(question)
+            stored = self._answers.get(question)
             if stored is None:
                 return None
-            self._kept.move_to_end(question)
+            self._answers.move_to_end(question)
         plan = None if stored.plan is None else unpacked(stored.plan)
         return {**stored.event, "plan": plan}, stored.model
 
     def _bytes(self) -> int:
-        return sum(len(answer.plan or b"") + len(answer.model["skeleton"]) for answer in self._kept.values())
+        return sum(len(answer.plan or b"") + len(answer.model["skeleton"]) for answer in self._answers.values())

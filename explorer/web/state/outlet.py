@@ -25,31 +25,31 @@ class Outlet:
     """Shared by all pages. Of the owner who has most, the oldest go first."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[str, Taken]] = OrderedDict()
+        self._files: OrderedDict[str, tuple[str, Taken]] = OrderedDict()
         self._lock = threading.RLock()
 
     def put(self, taken: Taken, owner: str = "") -> str:
         """Where on the server it can be fetched from now on."""
         token = secrets.token_urlsafe(24)
         with self._lock:
-            self._kept[token] = owner, taken
-            while len(self._kept) > 1 and self._too_much():
-                del self._kept[self._next_to_go(token)]
+            self._files[token] = owner, taken
+            while len(self._files) > 1 and self._too_much():
+                del self._files[self._next_to_go(token)]
         return PATH + token
 
     def get(self, token: str) -> Taken | None:
         with self._lock:
-            stored = self._kept.get(token)
+            stored = self._files.get(token)
             return None if stored is None else stored[1]
 
     def _too_much(self) -> bool:
-        return len(self._kept) > MAX_FILES or sum(len(taken.data) for _, taken in self._kept.values()) > MAX_ALL_BYTES
+        return len(self._files) > MAX_FILES or sum(len(taken.data) for _, taken in self._files.values()) > MAX_ALL_BYTES
 
     def _next_to_go(self, newest: str) -> str:
         """Not the newest, however large: somebody waits for it."""
         shares: Counter[str] = Counter()
-        for token, (owner, taken) in self._kept.items():
+        for token, (owner, taken) in self._files.items():
             if token != newest:
                 shares[owner] += MAX_ALL_BYTES // MAX_FILES + len(taken.data)
         most = shares.most_common(1)[0][0]
-        return next(token for token, (owner, _) in self._kept.items() if owner == most and token != newest)
+        return next(token for token, (owner, _) in self._files.items() if owner == most and token != newest)

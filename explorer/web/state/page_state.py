@@ -17,7 +17,7 @@ from explorer.view.graph.palette import Theme
 from explorer.view.lessons.answering import Known
 from explorer.view.lessons.lesson import Lesson
 from explorer.view.plan_types import PlanView, Report, RunView, Skeleton, Step
-from explorer.view.session import Look, RunAsked, Session
+from explorer.view.session import Look, RunOptions, Session
 from explorer.view.timeline.gantt_rows import RowKind
 from explorer.web.contract.messages import Outgoing, Status
 from explorer.web.state.pairing import Comparing, Pairing
@@ -29,18 +29,18 @@ if TYPE_CHECKING:  # planners that a page does not load
     from explorer.sweeps.sweep import RowView
     from explorer.sweeps.why_here import MoveRow
 
-Hears = Callable[[Event], None]
+Listener = Callable[[Event], None]
 """What is done with an event of a job."""
 RUNS = -1
-"""The turn of what all pages hear of the server's one run."""
+"""The turn of what is sent to all pages about the server's one run."""
 
 
 @dataclass
 class Job:
-    """hears: gets its events. id: the backend's, None where that never heard of it. beside: whether it is about a plan,
-    beside the search."""
+    """listener: gets its events. id: the backend's, None where that does not know it. beside: whether it is about a
+    plan, beside the search."""
 
-    hears: Hears
+    listener: Listener
     id: str | None = None
     beside: bool = False
 
@@ -60,8 +60,8 @@ class RunState:
     checked: Prepared | None = None
     checking: int = 0
     opening: int = 0
-    wanted: RunAsked | None = None
-    postponed: RunAsked | None = None
+    wanted: RunOptions | None = None
+    postponed: RunOptions | None = None
     agreed: tuple[str, str] | None = None
     complaint: tuple[str, str, tuple[str, ...]] | None = None
     replanned: ReplannedView | None = None
@@ -125,14 +125,14 @@ class Elsewhere:
 @dataclass
 class LessonState:
     """The step that is on, counted from 0. begun: the question that the page asked when the step began, once it has;
-    then: figures of its plan; keeps: whether the page kept its controls as they were; answers_step: whether the plan on
-    the page is of a question that was asked since."""
+    then: figures of its plan; same_controls: whether the page left its controls as they were; answers_step: whether the
+    plan on the page is of a question that was asked since."""
 
     lesson: Lesson | None = None
     step: int = 0
     begun: Session | None = None
     then: Known = field(default_factory=dict)
-    keeps: bool = False
+    same_controls: bool = False
     answers_step: bool = False
 
 
@@ -227,7 +227,7 @@ class PageState:
     tying: tuple[str, ...] | None = None
     pinning: Pinning | None = None
     pin_reported: Session | None = None
-    kept: tuple[Scenario, ...] = ()
+    scenarios: tuple[Scenario, ...] = ()
     baseline: int = 0
     numbered: int = 0
     compared: tuple[int, Differing | None] | None = None

@@ -104,7 +104,7 @@ def pair_question(session: Session) -> str:
     return question(replace(session, settings=replace(session.settings, in_sequence=False)))
 
 
-def asking(session: Session, name: str) -> Session:
+def member_session(session: Session, name: str) -> Session:
     """The session that asks for the plan of one member of a pair."""
     settings = replace(session.settings, in_sequence=name.endswith(IN_SEQUENCE))
     return replace(session, settings=settings, planner=name.removesuffix(IN_SEQUENCE))
@@ -115,7 +115,7 @@ class Pairing:
     sequence or none; tried: those that were looked for since the question came up."""
 
     def __init__(self) -> None:
-        self.kept: OrderedDict[str, dict[str, Answer]] = OrderedDict()
+        self.by_question: OrderedDict[str, dict[str, Answer]] = OrderedDict()
         self.turn = 0
         self.stopping = False
         self.requested = ""
@@ -127,7 +127,7 @@ class Pairing:
         """Those of the session's pair that are known, in its order."""
         if session is None:
             return ()
-        there = self.kept.get(pair_question(session), {})
+        there = self.by_question.get(pair_question(session), {})
         return tuple(there.get(name) for name in session.look.pair)
 
     def missing(self, session: Session) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ class Pairing:
         names = self.missing(session)
         self.turn, self.stopping, self.requested = turn, False, pair_question(session)
         self.tried |= set(names)
-        one = asking(session, names[0])
+        one = member_session(session, names[0])
         self.suffix = IN_SEQUENCE if one.settings.in_sequence else ""
         planners = tuple(name.removesuffix(IN_SEQUENCE) for name in names)
         limit_s = session.time_limit_s  # of one alone: both plans are given the same
@@ -160,7 +160,7 @@ class Pairing:
         name = row.planner + self.suffix
         facts = None if plan is None else versus.member(unpacked(plan), name)
         why = "" if plan is not None else row.reason or row.status.lower().replace("_", " ")
-        self._keep(
+        self._store(
             self.requested,
             Answer(name, row.status, row.stop_reason, row.runtime_s or 0.0, facts, plan, why, self.model),
         )
@@ -171,13 +171,13 @@ class Pairing:
         if name not in session.look.pair or plan is None or event["stop_reason"] == "CANCELLED":
             return
         question, facts = pair_question(session), versus.member(plan, name)
-        known = self.kept.get(question, {}).get(name)
+        known = self.by_question.get(question, {}).get(name)
         if known is not None and known.facts == facts:
             return
         answer = Answer(
             name, event["status"], event["stop_reason"], event["runtime_s"], facts, packed(plan), model=model
         )
-        self._keep(question, answer)
+        self._store(question, answer)
 
     def result(self, answer: Answer) -> ResultEvent:
         """The ``result`` event that would have brought an answer with a plan."""
@@ -185,8 +185,8 @@ class Pairing:
         planner = answer.member.removesuffix(IN_SEQUENCE)
         return answered(answer.status, answer.stop_reason, planner, answer.runtime_s, unpacked(answer.plan))
 
-    def _keep(self, question: str, answer: Answer) -> None:
-        self.kept.setdefault(question, {})[answer.member] = answer
-        self.kept.move_to_end(question)
-        while len(self.kept) > QUESTIONS:
-            self.kept.popitem(last=False)
+    def _store(self, question: str, answer: Answer) -> None:
+        self.by_question.setdefault(question, {})[answer.member] = answer
+        self.by_question.move_to_end(question)
+        while len(self.by_question) > QUESTIONS:
+            self.by_question.popitem(last=False)

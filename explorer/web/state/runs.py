@@ -66,13 +66,13 @@ class Runs:
                 )
             what = "replan" if isinstance(request, ReplanRequest) else "run"
             going = self.going = Going(what, request.held, request.target, title, phase="starting")
-            self.keep(request.held, request.text)
+            self.store(request.held, request.text)
         try:
             going.job = self.backend.start(request, lambda event: self._on_event(going, event))
         except BaseException:
             self.going = None
             raise
-        self._tell(running(going.phase, going.done, going.of, ()))
+        self._notify(running(going.phase, going.done, going.of, ()))
 
     def cancel(self) -> None:
         """Ask the run to end; it says so when it has."""
@@ -80,9 +80,9 @@ class Runs:
         if going is not None and going.job is not None and not going.stopping:
             going.stopping = True
             self.backend.cancel(going.job)
-            self._tell(running(going.phase, going.done, going.of, ()))
+            self._notify(running(going.phase, going.done, going.of, ()))
 
-    def keep(self, held: str, text: bytes) -> None:
+    def store(self, held: str, text: bytes) -> None:
         with self._lock:
             self._texts[held] = text
             self._texts.move_to_end(held)
@@ -103,10 +103,10 @@ class Runs:
             elif event["kind"] in LAST:
                 self.going = None
                 if event["kind"] == "replanned" and event["text"]:
-                    self.keep(event["held"], event["text"])
-        self._tell(event if event["kind"] != "failed" else {**event, "lines": list(going.lines)})
+                    self.store(event["held"], event["text"])
+        self._notify(event if event["kind"] != "failed" else {**event, "lines": list(going.lines)})
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         with self._lock:
             listeners = list(self._listeners.values())
         for listener in listeners:

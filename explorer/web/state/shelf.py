@@ -1,4 +1,4 @@
-"""Files that people handed in, kept for as long as the server lives: by content, and only so many."""
+"""Files that people handed in, stored for as long as the server lives: by content, and only so many."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[^A-Za-z0-9._+ -]")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredFile:
     """identifier: "file-" and the begin of the content's SHA-256. name: what its owner calls it, made safe to show and
     to write. path: where it is."""
 
@@ -38,7 +38,7 @@ class Shelf:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="placement-explorer-"))
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._files: OrderedDict[str, StoredFile] = OrderedDict()
         self._owners: dict[str, set[str]] = {}
         """Who handed in what, by identifier: the same file may have come from several."""
         self._lock = threading.RLock()
@@ -50,7 +50,7 @@ class Shelf:
         os.close(handle)
         return Path(path)
 
-    def keep(self, part: Path, name: str, owner: str = "", most_bytes: float = math.inf) -> Kept:
+    def store(self, part: Path, name: str, owner: str = "", most_bytes: float = math.inf) -> StoredFile:
         """Take a file that has arrived whole. most_bytes: of all that the owner holds, this file included."""
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()[:24]
@@ -60,15 +60,17 @@ class Shelf:
         target = place / shown
         os.replace(part, target)
         with self._lock:
-            stored = self._kept[PREFIX + digest] = Kept(PREFIX + digest, shown, str(target), nbytes)
-            self._kept.move_to_end(stored.identifier)
+            stored = self._files[PREFIX + digest] = StoredFile(PREFIX + digest, shown, str(target), nbytes)
+            self._files.move_to_end(stored.identifier)
             self._owners.setdefault(stored.identifier, set()).add(owner)
-            own = [each for each in self._kept.values() if owner in self._owners[each.identifier]]
-            while sum(kept.nbytes for kept in own) > most_bytes and len(own) > 1:
+            own = [each for each in self._files.values() if owner in self._owners[each.identifier]]
+            while sum(file.nbytes for file in own) > most_bytes and len(own) > 1:
                 self._give_up(own.pop(0), owner)
-            while len(self._kept) > MAX_FILES or sum(kept.nbytes for kept in self._kept.values()) > MAX_ALL_BYTES:
+            while len(self._files) > MAX_FILES or sum(file.nbytes for file in self._files.values()) > MAX_ALL_BYTES:
                 most = self._has_most()
-                self._give_up(next(kept for kept in self._kept.values() if most in self._owners[kept.identifier]), most)
+                self._give_up(
+                    next(file for file in self._files.values() if most in self._owners[file.identifier]), most
+                )
         return stored
 
     def _has_most(self) -> str:
@@ -77,30 +79,30 @@ class Shelf:
         for identifier, owners in self._owners.items():
             for owner in owners:
                 files, nbytes = shares.get(owner, (0.0, 0.0))
-                shares[owner] = files + 1 / MAX_FILES, nbytes + self._kept[identifier].nbytes / MAX_ALL_BYTES
+                shares[owner] = files + 1 / MAX_FILES, nbytes + self._files[identifier].nbytes / MAX_ALL_BYTES
         return max(shares, key=lambda owner: max(shares[owner]))
 
-    def _give_up(self, kept: Kept, owner: str) -> None:
+    def _give_up(self, file: StoredFile, owner: str) -> None:
         """One of its owners has no room for it any more."""
-        self._owners[kept.identifier].discard(owner)
-        if not self._owners[kept.identifier]:
-            self._drop(kept)
+        self._owners[file.identifier].discard(owner)
+        if not self._owners[file.identifier]:
+            self._drop(file)
 
-    def _drop(self, kept: Kept) -> None:
-        del self._kept[kept.identifier], self._owners[kept.identifier]
-        shutil.rmtree(Path(kept.path).parent, ignore_errors=True)
+    def _drop(self, file: StoredFile) -> None:
+        del self._files[file.identifier], self._owners[file.identifier]
+        shutil.rmtree(Path(file.path).parent, ignore_errors=True)
 
-    def get(self, identifier: str) -> Kept | None:
+    def get(self, identifier: str) -> StoredFile | None:
         with self._lock:
-            stored = self._kept.get(identifier)
+            stored = self._files.get(identifier)
             if stored is not None:
-                self._kept.move_to_end(identifier)
+                self._files.move_to_end(identifier)
             return stored
 
     def names(self) -> tuple[str, ...]:
         """Of all files that are here."""
         with self._lock:
-            return tuple(self._kept)
+            return tuple(self._files)
 
 
 def safe_name(name: str) -> str:

@@ -71,7 +71,7 @@ BUSY_S = 60.0
 
 def worked(job: Work) -> Callable[..., None]:
     """A real kind of job, as a worker would run it."""
-    return lambda request, tell, stop: worker.run(job, request, tell, stop.is_set)
+    return lambda request, on_event, stop: worker.run(job, request, on_event, stop.is_set)
 
 
 class FakeBackend:
@@ -148,26 +148,26 @@ class FakeBackend:
             stop.set()
 
     def _guarded(
-        self, run: Callable[..., None], request: object, tell: Callable[[Event], None], stop: threading.Event
+        self, run: Callable[..., None], request: object, on_event: Callable[[Event], None], stop: threading.Event
     ) -> None:
         try:
-            run(request, tell, stop)
+            run(request, on_event, stop)
         except Exception as error:
-            tell(events.failed(f"{type(error).__name__}: {error}"))
+            on_event(events.failed(f"{type(error).__name__}: {error}"))
             raise
 
-    def _run(self, request: SolveRequest, tell: Callable[[Event], None], stop: threading.Event) -> None:
+    def _run(self, request: SolveRequest, on_event: Callable[[Event], None], stop: threading.Event) -> None:
         if request.model == "broken":
-            tell(events.failed("broken: this model is here to fail"))
+            on_event(events.failed("broken: this model is here to fail"))
             return
         problem = self._problem(request)
-        tell(events.model(self._workload(request)))
+        on_event(events.model(self._workload(request)))
         plan = self._plan(request, problem)
         schedule = simulate(problem, plan)
         objective, started = schedule.makespan_s, time.perf_counter()
         if max(schedule.peak_bytes()) > problem.cluster.devices[0].memory_bytes:
             none = Result(problem, None, Status.INFEASIBLE, StopReason.FINISHED, math.inf, 0.0, 0.01, request.planner)
-            tell(events.result(none, max(schedule.peak_bytes()) * 1.01, max(schedule.peak_bytes()) * 0.6))
+            on_event(events.result(none, max(schedule.peak_bytes()) * 1.01, max(schedule.peak_bytes()) * 0.6))
             return
         status, reason, bound = Status.OPTIMAL, StopReason.FINISHED, objective
         trace = [Progress(0.0, math.inf, bound, "bound")]
@@ -180,7 +180,7 @@ class FakeBackend:
                 late = elapsed > IMPROVES_S
                 step = Progress(elapsed, objective if late else first_s, bound)
                 trace.append(step)
-                tell(events.progress(problem, "slow", step, plan if late else first))
+                on_event(events.progress(problem, "slow", step, plan if late else first))
                 if elapsed > min(BUSY_S, request.time_limit_s):
                     break
             if stop.is_set():
@@ -188,44 +188,44 @@ class FakeBackend:
         took = time.perf_counter() - started
         trace.append(Progress(took, objective, bound))
         done = Result(problem, plan, status, reason, objective, bound, took, request.planner, trace=tuple(trace))
-        tell(events.result(done, held=hold(done, self._workload(request).reference)))
+        on_event(events.result(done, held=hold(done, self._workload(request).reference)))
 
-    def _compare(self, request: CompareRequest, tell: Callable[[Event], None], stop: threading.Event) -> None:
+    def _compare(self, request: CompareRequest, on_event: Callable[[Event], None], stop: threading.Event) -> None:
         problem = self._problem(request)
-        tell(events.model(self._workload(request)))
+        on_event(events.model(self._workload(request)))
         if request.planners:
             rows = [
-                self._row(problem, name, self._plan(request, problem), Status.FEASIBLE, tell)
+                self._row(problem, name, self._plan(request, problem), Status.FEASIBLE, on_event)
                 for name in request.planners
             ]
-            tell(events.compared(rows, len(rows)))
+            on_event(events.compared(rows, len(rows)))
             return
         single = assemble(problem, [(0,)] * len(problem.graph), problem.micro_batches)
         rows = []
         for contiguity in request.contiguities or (request.settings.contiguity or Contiguity.ACYCLIC,):
             question = replace(problem, contiguity=contiguity)
             rows.append(Row("round", contiguity.value, "heuristic", "hand-made", UNSUPPORTED, reason="it is square"))
-            tell(events.row(rows[-1], problem.objective, None))
+            on_event(events.row(rows[-1], problem.objective, None))
             for planner, plan, status in (
                 ("single", single, Status.FEASIBLE),
                 ("auto", even_plan(problem), Status.OPTIMAL),
             ):
-                rows.append(self._row(question, planner, plan, status, tell))
+                rows.append(self._row(question, planner, plan, status, on_event))
         if request.time_limit_s > 60:
             step = Progress(0.1, simulate(problem, single).makespan_s, 0.0)
-            tell(events.comparing(4, 4, "slow", step))
+            on_event(events.comparing(4, 4, "slow", step))
             stop.wait(BUSY_S)
-            rows.append(self._row(problem, "slow", single, Status.FEASIBLE, tell))
-        tell(events.compared(rows, len(rows)))
+            rows.append(self._row(problem, "slow", single, Status.FEASIBLE, on_event))
+        on_event(events.compared(rows, len(rows)))
 
     @staticmethod
-    def _row(problem: Problem, planner: str, plan: Plan, status: Status, tell: Callable[[Event], None]) -> Row:
+    def _row(problem: Problem, planner: str, plan: Plan, status: Status, on_event: Callable[[Event], None]) -> Row:
         metrics = evaluate(problem, plan)
         took = metrics.iteration_s
         bound = took if status is Status.OPTIMAL else took / 10
         result = Result(problem, plan, status, StopReason.FINISHED, took, bound, 0.01, planner)
         row = result_row(planner, "exact", "hand-made", result, metrics)
-        tell(events.row(row, problem.objective, result))
+        on_event(events.row(row, problem.objective, result))
         return row
 
     @staticmethod

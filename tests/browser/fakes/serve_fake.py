@@ -18,6 +18,6 @@ if __name__ == "__main__":
     if "quotas" in how:
         how["quotas"] = Quotas(**how["quotas"])
     secret = Secret(how.pop("token")) if "token" in how else None
-    with tempfile.TemporaryDirectory() as kept:
-        os.environ["PLACEMENT_EXPLORER_HOME"] = kept
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["PLACEMENT_EXPLORER_HOME"] = folder
         serve(Config(FakeBackend(), secret=secret, **how), int(sys.argv[1]), open_browser=False)

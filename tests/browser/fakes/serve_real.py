@@ -8,7 +8,7 @@ from explorer.web import Config, serve
 from explorer.web.serving.jobs_backend import JobsBackend
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as kept:
-        os.environ["PLACEMENT_EXPLORER_HOME"] = sys.argv[3] if len(sys.argv) > 3 else kept
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["PLACEMENT_EXPLORER_HOME"] = sys.argv[3] if len(sys.argv) > 3 else folder
         backend = JobsBackend(sys.argv[2] if len(sys.argv) > 2 else None)
         serve(Config(backend), int(sys.argv[1]), open_browser=False)

@@ -35,7 +35,7 @@ def test_every_planner_is_for_one_thing():
     assert sorted(named) == sorted(PLANNERS)
 
 
-def test_every_word_is_told_in_a_sentence_or_two():
+def test_every_word_is_explained_in_a_sentence_or_two():
     for term in TERMS.values():
         assert term.part in PARTS
         assert 20 < len(term.meaning) < 260, term.word

@@ -48,7 +48,7 @@ def test_escape_lets_a_box_go_that_was_clicked_and_x_its_pin(fake):
     page.until(lambda: not page.js("return window.explorer.graph.bright()"))
 
 
-def test_find_opens_the_modules_around_what_it_found(fake):
+def test_find_opens_the_modules_around_a_match(fake):
     page = fake.at(CHAIN)
     assert "m:blocks.5.mlp" in page.boxes
     press(page, "/")

@@ -156,7 +156,7 @@ def test_a_reload_keeps_the_step_and_what_there_was_before(real):
     assert page.query == query
 
 
-def test_a_lesson_that_is_not_here_is_told(real):
+def test_a_lesson_that_is_not_here_is_reported(real):
     page = real.open("lesson=no-such&step=1")
     page.until(lambda: "no such lesson" in page.text("lesson-text"))
     page.click("#lesson-leave")

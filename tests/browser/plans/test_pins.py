@@ -49,7 +49,7 @@ def test_a_module_is_pinned_by_keys_moved_by_a_button_and_let_go_by_its_chip(rea
     assert page.js(PINNED) == []
 
 
-def test_what_a_pin_costs_is_told_once_its_plan_is_there(real):
+def test_what_a_pin_costs_is_shown_once_its_plan_is_there(real):
     page = real.open(START + "&planner=local-search")
     before = page.text("kpis").split("Iteration time")[1].split()[0]
     box = next(name for name, paint in page.boxes.items() if paint == "d0")
@@ -108,14 +108,14 @@ def test_a_stage_of_the_schedule_and_a_row_of_a_table_are_pinned_and_a_link_keep
     row.send_keys(Keys.ENTER)
     page.until(lambda: name in page.text("inspector"))
     page.change(lambda: press(page, "p", "1"))
-    kept = page.query
+    query = page.query
     assert name in pins(page)
-    page.open(kept.lstrip("?"))
-    assert page.query == kept
+    page.open(query.lstrip("?"))
+    assert page.query == query
     assert page.js(PINNED)
 
 
-def test_pins_that_contradict_the_model_are_told_in_a_line(real):
+def test_pins_that_contradict_the_model_are_reported_in_a_line(real):
     page = real.open(START + '&pins={"nowhere":1}')
     assert "there is no operator or module 'nowhere'" in page.text("banner")
     page.change(lambda: page.click("#pinned .tool"))

@@ -52,7 +52,7 @@ def test_every_format_is_in_the_menu_and_arrives_as_a_file_of_its_name(real, dow
     assert page.js("return document.getElementById('export-menu').open") is False
 
 
-def test_what_a_launcher_cannot_be_told_is_said_and_whole_modules_are_one_click_away(real, downloads):
+def test_what_a_launcher_cannot_express_is_listed_and_whole_modules_are_one_click_away(real, downloads):
     page = real.at(START.replace("gpt-small", "bert-small"))
     page.click("#export-menu summary")
     page.click("#export-menu [data-arg=megatron]")
@@ -80,7 +80,7 @@ def test_while_there_is_no_plan_the_menu_says_why_and_gives_nothing(real):
     page.click("#export-menu summary")
 
 
-def test_what_nobody_asked_for_is_not_there(real_server):
+def test_guessed_addresses_are_not_there(real_server):
     parts = urlsplit(real_server)
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
     for path in ("/take/guess", "/take/" + "a" * 32):

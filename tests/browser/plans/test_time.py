@@ -83,9 +83,9 @@ def test_a_step_goes_to_the_next_event_and_says_what_every_device_does(page, sch
     now = events[3]
     expected = []
     for device in range(4):
-        mine = [s for s in schedule.spans if not s.is_transfer and s.device == device]
-        running = [s for s in mine if s.start_s <= now + 1e-9 < s.end_s]
-        after = min(s.start_s for s in mine if s.start_s > now)
+        spans = [s for s in schedule.spans if not s.is_transfer and s.device == device]
+        running = [s for s in spans if s.start_s <= now + 1e-9 < s.end_s]
+        after = min(s.start_s for s in spans if s.start_s > now)
         expected.append(f"forward {running[0].action[-1]}" if running else f"idle {text.seconds(after)}")
     assert page.js(READINGS) == expected
     shown = page.js(MEMORY)
@@ -261,7 +261,7 @@ def test_another_plan_keeps_the_instant_and_another_look_too(page):
     page.change(lambda: page.slide("devices", -1))
 
 
-def test_operators_are_told_one_by_one(page):
+def test_operators_are_listed_one_by_one(page):
     page.open("model=lattice&objective=makespan")
     for _ in range(6):
         page.click("#clock-on")

@@ -45,7 +45,7 @@ def test_single_changes_are_solved_and_the_best_is_gone_to(real):
     assert "Try single changes" in page.text("help")
 
 
-def test_what_a_change_is_said_to_give_is_what_its_click_gives(real):
+def test_what_a_change_is_stated_to_give_is_what_its_click_gives(real):
     """Said by a search with little effort, of which the click shows the very plan, whichever planner is asked."""
     page = real.open(START.replace("equal", "auto"))
     page.js("document.querySelector('[data-act=help]').click()")

@@ -11,23 +11,23 @@ from explorer.jobs.requests import WhyHereRequest
 from explorer.view import events
 from explorer.web.contract import ids
 from explorer.web.serving.live import encode
-from tests.browser.test_conversation import result, solve, talk
+from tests.browser.test_conversation import page, result, solve
 
-__all__ = ["talk"]
+__all__ = ["page"]
 
 MOVE = {"device": 1, "name": "GPU 1", "delta_s": 1e-3, "delta": "+1 ms", "changes": ["GPU 1: +4 ms of work"],
         "reason": "", "here": False, "edge": ""}  # fmt: skip
 
 
 @pytest.fixture
-def answered(talk):
+def answered(page):
     event = result()
     event["plan"]["held"] = "plan-1-1"
-    solve(talk, model="chain")(events.model(chain()))
-    talk.backend.requests[-1][1](event)
-    talk.receive({"type": "select", "kind": "box", "id": "m:blocks.1.mlp"})
-    talk.sent.clear()
-    return talk
+    solve(page, model="chain")(events.model(chain()))
+    page.backend.requests[-1][1](event)
+    page.receive({"type": "select", "kind": "box", "id": "m:blocks.1.mlp"})
+    page.sent.clear()
+    return page
 
 
 def chain():
@@ -36,40 +36,40 @@ def chain():
     return chain_workload()
 
 
-def shown(talk):
+def shown(page):
     """The inspector as it was sent last, as text."""
-    props = [m["props"][ids.INSPECTOR] for m in talk.sent if ids.INSPECTOR in m.get("props", {})]
+    props = [m["props"][ids.INSPECTOR] for m in page.sent if ids.INSPECTOR in m.get("props", {})]
     return json.dumps(json.loads(encode(props[-1])), ensure_ascii=False) if props else ""
 
 
-def ask(talk):
-    talk.receive({"type": "why-here"})
-    request, tell = talk.backend.requests[-1]
+def why_here(page):
+    page.receive({"type": "why-here"})
+    request, on_event = page.backend.requests[-1]
     assert isinstance(request, WhyHereRequest)
-    return request, tell
+    return request, on_event
 
 
-def test_the_selected_operators_are_asked_of_the_plan_on_the_page(answered):
-    request, _ = ask(answered)
+def test_the_request_has_the_selected_operators_and_the_plan_on_the_page(answered):
+    request, _ = why_here(answered)
     assert request.plan.held == "plan-1-1"
     assert request.operators == tuple(range(18, 24))
     assert "Trying …" in shown(answered)
 
 
-def test_answers_come_one_by_one_and_a_failure_is_said(answered):
-    _, tell = ask(answered)
-    tell(events.part({"of": 4, "along": 2}))
-    tell(events.part({"move": MOVE}))
+def test_answers_come_one_by_one_and_a_failure_is_shown(answered):
+    _, on_event = why_here(answered)
+    on_event(events.part({"of": 4, "along": 2}))
+    on_event(events.part({"move": MOVE}))
     assert "Trying 2 of 4 places" in shown(answered)
     assert "+1 ms" in shown(answered)
-    tell(events.done({"took_s": 2.0, "stopped": False}))
+    on_event(events.done({"took_s": 2.0, "stopped": False}))
     assert "2 operators must come along" in shown(answered)
-    _, tell = ask(answered)
-    tell(events.failed("this plan is no longer held"))
+    _, on_event = why_here(answered)
+    on_event(events.failed("this plan is no longer held"))
     assert "no longer held" in shown(answered)
 
 
-def test_nothing_is_asked_without_a_selection_or_a_finished_plan(answered, talk):
+def test_nothing_is_requested_without_a_selection_or_a_finished_plan(answered, page):
     before = len(answered.backend.requests)
     answered.receive({"type": "select", "kind": "none", "id": ""})
     answered.receive({"type": "why-here"})
@@ -81,24 +81,24 @@ def test_nothing_is_asked_without_a_selection_or_a_finished_plan(answered, talk)
 
 
 def test_an_answer_of_another_selection_or_plan_is_not_shown(answered):
-    _, tell = ask(answered)
+    _, on_event = why_here(answered)
     job = f"job{len(answered.backend.requests)}"
     answered.receive({"type": "select", "kind": "box", "id": "m:blocks.2.mlp"})
     assert job in answered.backend.cancelled
-    tell(events.part({"of": 4, "along": 0}))
-    tell(events.part({"move": MOVE}))
+    on_event(events.part({"of": 4, "along": 0}))
+    on_event(events.part({"move": MOVE}))
     assert "+1 ms" not in shown(answered)
-    _, tell = ask(answered)
+    _, on_event = why_here(answered)
     solve(answered, model="chain", devices=3)  # the question changes
-    tell(events.part({"of": 4, "along": 0}))
-    tell(events.part({"move": MOVE}))
+    on_event(events.part({"of": 4, "along": 0}))
+    on_event(events.part({"move": MOVE}))
     assert "+1 ms" not in shown(answered)
 
 
 def test_after_a_quick_answer_the_next_selection_is_tried_at_once(answered):
-    _, tell = ask(answered)
-    tell(events.part({"of": 1, "along": 0}))
-    tell(events.done({"took_s": 0.1, "stopped": False}))
+    _, on_event = why_here(answered)
+    on_event(events.part({"of": 1, "along": 0}))
+    on_event(events.done({"took_s": 0.1, "stopped": False}))
     before = len(answered.backend.requests)
     answered.receive({"type": "select", "kind": "box", "id": "m:blocks.2.mlp"})
     assert len(answered.backend.requests) == before + 1
@@ -107,10 +107,10 @@ def test_after_a_quick_answer_the_next_selection_is_tried_at_once(answered):
 
 
 def test_it_can_be_stopped(answered):
-    _, tell = ask(answered)
+    _, on_event = why_here(answered)
     answered.receive({"type": "stop-why-here"})
     assert "Stopped." in shown(answered)
-    tell(events.part({"move": MOVE}))
+    on_event(events.part({"move": MOVE}))
     assert "+1 ms" not in shown(answered)
 
 

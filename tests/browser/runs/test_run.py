@@ -34,7 +34,7 @@ def run(page, target, ends):
     return page
 
 
-def test_a_run_is_laid_over_its_plan_and_found_again_among_the_others(fake):
+def test_a_run_is_laid_over_its_plan_and_listed_among_the_others(fake):
     page = opened(fake, "planner=auto")
     listed = len(page.js(HISTORY))
     ActionChains(page.browser).send_keys(Keys.ENTER).perform()

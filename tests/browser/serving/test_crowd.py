@@ -24,7 +24,7 @@ async def crowd(address: str) -> tuple[list[Client], int]:
     return clients, sent
 
 
-def test_everybody_is_answered_with_what_was_asked_for(fake_server):
+def test_everybody_gets_the_answer_to_their_own_question(fake_server):
     clients, sent = asyncio.run(crowd(fake_server))
     assert sent > 30
     for client in clients:

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from tests.browser.serving.asking import connect, websocket
+from tests.browser.serving.connecting import connect, websocket
 
 HUGE = 10**400
 ABSURD = [

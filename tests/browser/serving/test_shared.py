@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.browser.serving.asking import ask, connect, websocket
 from tests.browser.serving.conftest import TOKEN, fake
+from tests.browser.serving.connecting import connect, request, websocket
 from tests.browser.serving.test_remote import sign_in
 
 KIB = 1024
@@ -43,7 +43,7 @@ def answer_to(page, **session):
             return "plan"
 
 
-def test_who_asks_too_often_is_told_and_the_others_are_answered(shared):
+def test_who_asks_too_often_is_refused_and_the_others_are_answered(shared):
     cookie, other = sign_in(shared, TOKEN).cookie, sign_in(shared, TOKEN).cookie
     page, _ = opened(shared, cookie)
     again, _ = opened(shared, cookie)
@@ -52,9 +52,9 @@ def test_who_asks_too_often_is_told_and_the_others_are_answered(shared):
     assert "one visitor may ask 0.01 questions a second here" in "".join(answers[-3:])
     others = [answer_to(again) for _ in range(3)]  # one more may be allowed by now
     assert "one visitor may ask" in "".join(others), "another page of the same visitor"
-    theirs, _ = opened(shared, other)
-    assert answer_to(theirs) == "plan"
-    for each in (page, again, theirs):
+    other_page, _ = opened(shared, other)
+    assert answer_to(other_page) == "plan"
+    for each in (page, again, other_page):
         each.close()
 
 
@@ -69,17 +69,17 @@ def test_bytes_are_counted(shared):
     cookie, other = sign_in(shared, TOKEN).cookie, sign_in(shared, TOKEN).cookie
     page, hello = opened(shared, cookie)
     own = {"origin": shared.rstrip("/"), "cookie": cookie, "x_page_token": hello["token"]}
-    large = ask(shared, "/open", "POST", b"x" * 65 * KIB, **own)
+    large = request(shared, "/open", "POST", b"x" * 65 * KIB, **own)
     assert (large.status, json.loads(large.text)["refused"]) == (429, "the files of one visitor may take 64 KiB here")
-    assert ask(shared, "/open", "POST", b"x" * 60 * KIB, **own).status == 200
-    more = ask(shared, "/open", "POST", b"y" * 60 * KIB, **own)
+    assert request(shared, "/open", "POST", b"x" * 60 * KIB, **own).status == 200
+    more = request(shared, "/open", "POST", b"y" * 60 * KIB, **own)
     assert more.status == 429
     assert json.loads(more.text)["refused"] == "one visitor may hand in 100 KiB an hour here; try again in 12 min"
-    theirs, greeted = opened(shared, other)
+    other_page, greeted = opened(shared, other)
     own = {"origin": shared.rstrip("/"), "cookie": other, "x_page_token": greeted["token"]}
-    assert ask(shared, "/open", "POST", b"x" * 60 * KIB, **own).status == 200
+    assert request(shared, "/open", "POST", b"x" * 60 * KIB, **own).status == 200
     page.close()
-    theirs.close()
+    other_page.close()
 
 
 def test_pages_are_counted(shared):
@@ -89,8 +89,8 @@ def test_pages_are_counted(shared):
     shown = page.recv_frame()
     assert shown.opcode == websocket.ABNF.OPCODE_CLOSE
     assert shown.data[2:] == b"at most 3 pages at once"
-    theirs, _ = opened(shared, other)
-    for each in (*pages, page, theirs):
+    other_page, _ = opened(shared, other)
+    for each in (*pages, page, other_page):
         each.close()
 
 

@@ -28,7 +28,7 @@ def has_plan(page: Page) -> bool:
     return page.js("return document.body.dataset.state || ''") == "optimal"
 
 
-def test_the_form_leads_to_the_page_that_was_asked_for(page):
+def test_the_form_leads_to_the_requested_page(page):
     page.browser.get(page.address + "?model=chain&devices=3")
     assert "sign in" in page.browser.title
     page.find("#token").send_keys("not the token of this server")

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser.serving.asking import ask, connect
 from tests.browser.serving.conftest import fake
+from tests.browser.serving.connecting import connect, request
 
 SLOW_S = 1.0
 PATIENCE_S = 60.0
@@ -66,7 +66,7 @@ def test_a_page_that_never_reads_is_hung_up_on(hasty):
 def test_a_download_that_nobody_takes_is_hung_up_on(hasty):
     parts = urlsplit(hasty)
     held = narrow(hasty)
-    path = next(word for word in ask(hasty).text.split('"') if word.endswith(".js") and "cytoscape" in word)
+    path = next(word for word in request(hasty).text.split('"') if word.endswith(".js") and "cytoscape" in word)
     one = f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n"
     held.sendall(one.encode() * 8)
     assert is_hung_up_on(held)
@@ -83,7 +83,9 @@ def test_a_file_that_stands_still_is_given_up(hasty):
     held.sendall(f"POST /open HTTP/1.1\r\n{headers}\r\n{{".encode())
     assert held.recv(12) == b"HTTP/1.1 408"
     held.close()
-    assert ask(hasty, "/open", "POST", b"{}", x_page_token=key, origin=hasty.rstrip("/")).status == 200, "the next may"
+    assert request(hasty, "/open", "POST", b"{}", x_page_token=key, origin=hasty.rstrip("/")).status == 200, (
+        "the next may"
+    )
     page.close()
 
 

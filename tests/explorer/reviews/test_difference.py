@@ -156,8 +156,10 @@ def test_a_difference_says_whether_estimates_tell_it() -> None:
     even, lopsided = (placed_at(problem, [int(i >= cut) for i in range(count)], 4) for cut in (count // 2, 1))
     distinct = difference((problem, even), (problem, lopsided))
     assert distinct.distinguishable is True
+    with pytest.warns(DeprecationWarning, match="distinguishable"):
+        assert distinct.told_apart is True  # as it was named until 0.4
     assert "estimates" not in shown.verdict_words(distinct)
-    assert "less than the estimates" in shown.verdict_words(replace(distinct, told_apart=False))
+    assert "less than the estimates" in shown.verdict_words(replace(distinct, distinguishable=False))
     assert difference((problem, even), (problem, even)).distinguishable is False
 
 

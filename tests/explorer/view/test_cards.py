@@ -56,7 +56,7 @@ def test_more_memory_and_a_longer_bubble_have_no_colour(view):
     assert cards_shown[2].tone == ""
 
 
-def test_what_did_not_change_and_what_has_nothing_before_it_is_not_told(view):
+def test_what_did_not_change_and_what_has_nothing_before_it_is_not_shown(view):
     for before in (None, figures(view)):
         assert [card.change for card in cards(view, before)] == [""] * 5
 

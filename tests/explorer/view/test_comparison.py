@@ -73,11 +73,11 @@ def test_a_bound_holds_for_stricter_contiguities_only():
         row("c", bound_s=1e-3, contiguity="none"),
     ]
     assert [best_bound_s(rows, c) for c in ("acyclic", "convex", "none")] == [3e-3, 2e-3, 1e-3]
-    loose = [row("a", bound_s=1e-3), row("c", bound_s=3e-3, contiguity="none")]
-    assert [best_bound_s(loose, c) for c in ("acyclic", "convex", "none")] == [3e-3, 3e-3, 3e-3]
+    rows = [row("a", bound_s=1e-3), row("c", bound_s=3e-3, contiguity="none")]
+    assert [best_bound_s(rows, c) for c in ("acyclic", "convex", "none")] == [3e-3, 3e-3, 3e-3]
 
 
-def test_contiguities_are_told_strictest_first_with_the_best_of_each():
+def test_contiguities_are_listed_strictest_first_with_the_best_of_each():
     rows = [row("a", 8e-3, contiguity="none"), row("a", 10e-3, contiguity="convex"), row("a", 10e-3), row("b", 11e-3)]
     assert [(e.row.contiguity, e.best) for e in ranked(rows)] == [
         ("acyclic", True),
@@ -89,7 +89,7 @@ def test_contiguities_are_told_strictest_first_with_the_best_of_each():
     assert family_story(rows[2:]) == ""
 
 
-def test_claims_that_cannot_all_be_true_are_told():
+def test_claims_that_cannot_all_be_true_are_reported():
     assert contradictions([row("a", 10e-3, 10e-3), row("b", 11e-3, 9e-3)]) == []
     assert "a (acyclic) proves a bound" in contradictions([row("a", 10e-3, 10e-3), row("b", 9e-3)])[0]
     strict = [row("a", 10e-3, 10e-3), row("b", 9e-3, contiguity="none")]
@@ -106,7 +106,7 @@ def test_a_table_shows_every_column_in_one_unit():
     assert (shown[0]["max-load"], shown[0]["peak"], shown[1]["max-load"]) == ("1.25 ms", "1 GiB", "–")
 
 
-def test_why_a_search_ended_is_told_where_it_is_news():
+def test_why_a_search_ended_is_stated_where_it_is_not_the_usual_end():
     shown = cells(
         ranked(
             [
@@ -120,7 +120,7 @@ def test_why_a_search_ended_is_told_where_it_is_news():
     assert [s["status"] for s in shown] == ["feasible, time limit", "optimal", "no plan, cancelled", "failed"]
 
 
-def test_those_left_out_for_one_reason_are_told_together():
+def test_those_left_out_for_one_reason_are_listed_together():
     out = {"objective_s": None, "status": UNSUPPORTED, "runtime_s": None}
     rows = [
         row("a"),

@@ -50,7 +50,7 @@ def test_devices_that_do_the_same_are_one(result: Result, view: dict) -> None:
     json.dumps(view, allow_nan=False)
 
 
-def test_what_is_drawn_and_told_counts_all(result: Result, view: dict) -> None:
+def test_what_is_drawn_and_stated_counts_all(result: Result, view: dict) -> None:
     assert device_rows(view)[0]["name"] == "GPU 0 ×16 (0, 8, 16, … (16 in all), alike)"
     assert ("Alike", "0, 8, 16, … (16 in all)") in device_facts(0, view).rows
     assert any(words.endswith("(×64)") for _, words in stage_facts(0, view).rows)

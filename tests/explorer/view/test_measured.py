@@ -121,7 +121,7 @@ def test_a_ratio_has_a_class_on_a_logarithmic_scale(ratio, name):
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_every_shade_can_be_read_and_told_from_its_opposite(theme):
+def test_every_shade_can_be_read_and_distinguished_from_its_opposite(theme):
     shades = {shade["class"]: shade for shade in errors.shades(theme)}
     assert len(shades) == errors.SHADES + 1
     for shade in shades.values():

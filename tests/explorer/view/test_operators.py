@@ -114,18 +114,18 @@ def test_zoomed_in_every_operator_in_sight_is_a_bar():
         for i in range(len(columns["device"]))
         if columns["start_s"][i] < window[1] and columns["end_s"][i] > window[0]
     ]
-    told_there = set(zip(*(shown[name] for name in COLUMNS), strict=True))
-    assert {tuple(columns[name][i] for name in COLUMNS) for i in inside} <= told_there
+    bars = set(zip(*(shown[name] for name in COLUMNS), strict=True))
+    assert {tuple(columns[name][i] for name in COLUMNS) for i in inside} <= bars
 
 
 @pytest.mark.parametrize("most", [100, 500])
-def test_never_more_bars_than_asked_for(most):
+def test_never_more_bars_than_the_limit(most):
     picture = large()
     shown, _ = drawn(picture["bars"], (0.0, picture["span_s"]), most)
     assert len(shown["device"]) <= most
 
 
-def test_links_are_told_with_what_they_carry():
+def test_links_are_listed_with_what_they_carry():
     uses = link_uses(SCHEDULE, NAMES)
     moves = [span for span in SCHEDULE.spans if span.is_transfer]
     assert sum(use["transfers"] for use in uses) == len(moves)
@@ -175,7 +175,7 @@ def test_transfers_on_devices_themselves_have_no_rows():
     assert len(gantt_rows.rows_of(shown, "auto", "on").rows) == 4
 
 
-def test_pipelines_keep_transfers_beside_their_devices_unless_asked():
+def test_pipelines_keep_transfers_beside_their_devices_unless_set_otherwise():
     from tests.explorer.view.small import chain_problem, even_plan
 
     problem = chain_problem()

@@ -68,7 +68,7 @@ def test_why_says_what_is_proved_for_which_contiguity():
     assert reasons.startswith("No plan can be more than 20 % faster")
 
 
-def test_why_speaks_of_one_pass_where_one_pass_is_asked_for():
+def test_why_speaks_of_one_pass_where_one_pass_is_planned():
     latency = replace(PROBLEM, objective=Objective.MAKESPAN, execution=Execution.CALL, micro_batches=1)
     reasons = why.explain(view(latency))
     assert reasons["proof"] == "Proved optimal for makespan, over any number of subgraphs of one device."

@@ -176,7 +176,7 @@ def test_anything_else_is_refused_by_name(key, value):
     assert len(str(error.value)) < 400
 
 
-def test_a_look_keeps_what_is_not_said():
+def test_a_look_keeps_what_is_not_given():
     before = Look("stages", "devices", ("auto", "pipedream"))
     assert parse_look({}, CHOICES, before) == before
     assert parse_look({"graph": "operators"}, CHOICES, before).rows == "devices"
@@ -214,14 +214,14 @@ def test_settings_of_devices_and_links_survive_a_link(settings):
     assert parse(to_dict(session), CHOICES) == session
 
 
-def test_a_kind_for_each_accelerator_is_told_in_runs():
+def test_a_kind_for_each_accelerator_is_written_in_runs():
     settings = Settings(device_kind=("V100-16GB", "V100-16GB", "H100-80GB"), memory_bytes=(2.0**34, 2.0**34, 2.0**36))
     shown = to_dict(Session("gpt", settings))
     assert shown["device_kind"] == "2xV100-16GB,1xH100-80GB"
     assert shown["memory"] == "17179869184,17179869184,68719476736"
 
 
-def test_what_was_measured_is_asked_for_by_names_the_server_knows_alone():
+def test_what_was_measured_is_requested_by_names_the_server_knows_alone():
     saved = replace(CHOICES, files=("file-" + "0" * 24,), profiles=("desk",), times=("desk", "lab"))
     session = parse({"profile": "desk", "times_file": "file-" + "0" * 24}, saved)
     assert (session.profile, session.times) == ("desk", "file-" + "0" * 24)

@@ -43,7 +43,7 @@ def test_an_edge_tells_the_bytes_of_one_micro_batch_of_the_sender():
     assert [e for e in stage_edges(PROBLEM, ROW) if e[:2] == (5, 6)] == [(5, 6, 2 * 8 * MIB, False)]
 
 
-def test_edges_between_nodes_are_told_apart():
+def test_edges_between_nodes_are_distinguished():
     problem = branches_problem(devices=8, nodes=2)
     plan = drafted(problem, HALVES)
     nodes = [problem.cluster.devices[s.devices[0]].node for s in plan.stages]
@@ -107,7 +107,7 @@ def test_the_facts_and_the_table_tell_a_stage():
     assert rows[0]["depth"] == "3"
 
 
-def test_recomputation_is_told():
+def test_recomputation_is_stated():
     shown = view(drafted(PROBLEM, HALVES, again=[0]))
     assert shown["stages"][0]["recompute"]
     assert shown["stages"][0]["backward_s"] == pytest.approx(2 * 2 * 3e-4)
@@ -118,7 +118,7 @@ def test_recomputation_is_told():
     assert again == pytest.approx([2 * 2 * 1e-4] * 8)
 
 
-def test_too_many_stages_are_told_and_not_drawn():
+def test_too_many_stages_are_counted_and_not_drawn():
     count = stage_boxes.MAX_STAGES + 1
     shown = stage_boxes.stage_boxes({"stages": [{}] * count})
     assert shown["too_many"]

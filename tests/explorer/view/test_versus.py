@@ -20,8 +20,8 @@ def member(plan, planner, problem=PROBLEM):
 
 
 def figures(problem, **question):
-    asked_of = replace(problem, **question)
-    return figures_of(asked_of, evaluate(asked_of, even_plan(asked_of)))
+    changed = replace(problem, **question)
+    return figures_of(changed, evaluate(changed, even_plan(changed)))
 
 
 def test_the_story_names_time_depth_and_bubble_and_how_much_faster():
@@ -42,7 +42,7 @@ def test_on_a_chain_they_are_equal_and_it_says_why():
     assert versus.pair_verdict([shown[0], replace(shown[1], figures=slower)]) == "1.01× faster; both are chains."
 
 
-def test_any_two_planners_are_told_by_their_names():
+def test_any_two_planners_are_named():
     graph, row = pair_plans(PROBLEM)
     assert versus.story([member(graph, "equal"), member(row, "single")]).startswith("Equal split 14.9 ms")
     assert "; single 25.1 ms" in versus.story([member(graph, "equal"), member(row, "single")])

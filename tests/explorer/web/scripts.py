@@ -74,13 +74,13 @@ def acts() -> frozenset[str]:
 
 
 def local_acts() -> frozenset[str]:
-    """Those of which the server does not hear."""
+    """Those that are not sent to the server."""
     return frozenset(
         re.findall(r'"([\w-]+)"', enclosed(scripts()["controls.js"], scripts()["controls.js"].index("HERE = [") + 7))
     )
 
 
-def heard() -> dict[str, frozenset[str]]:
+def received() -> dict[str, frozenset[str]]:
     """For every type of message that some script acts on, the fields that any script reads of it."""
     fields: dict[str, frozenset[str]] = {}
     table = scripts()["connection.js"]

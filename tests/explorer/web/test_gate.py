@@ -29,7 +29,7 @@ def test_a_pass_holds_for_a_week_and_only_as_it_was_given() -> None:
     assert secret.new_pass(1000.0) != given
 
 
-def test_a_token_is_told_from_others_and_never_shown() -> None:
+def test_a_token_is_distinguished_from_others_and_never_shown() -> None:
     secret = Secret(TOKEN)
     assert secret.is_token(TOKEN)
     assert not any(map(secret.is_token, ("", TOKEN[:-1], TOKEN + "x", TOKEN.lower(), "é\ud800")))

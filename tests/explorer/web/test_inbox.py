@@ -27,13 +27,13 @@ def test_a_progress_that_waits_is_taken_up_by_the_next_and_a_cancel_stays_in_its
     def on_event(turn: int, event: dict) -> None:
         messages.append((turn, event["kind"], event.get("elapsed_s"), event.get("plan"), event.get("steps")))
 
-    inbox.tell(1, progress(1, "a"), on_event)
+    inbox.put_event(1, progress(1, "a"), on_event)
     inbox.put(lambda: messages.append("cancel"))
-    inbox.tell(1, progress(2, "b"), on_event)
-    inbox.tell(1, progress(3, None), on_event)
-    inbox.tell(2, progress(9, None), on_event)
-    inbox.tell(1, {"kind": "result"}, on_event)
-    inbox.tell(1, progress(4, None), on_event)
+    inbox.put_event(1, progress(2, "b"), on_event)
+    inbox.put_event(1, progress(3, None), on_event)
+    inbox.put_event(2, progress(9, None), on_event)
+    inbox.put_event(1, {"kind": "result"}, on_event)
+    inbox.put_event(1, progress(4, None), on_event)
     dealt_with(inbox)
     assert messages == [
         (1, "progress", 3, "b", [1, 2, 3]),
@@ -44,11 +44,11 @@ def test_a_progress_that_waits_is_taken_up_by_the_next_and_a_cancel_stays_in_its
     ]
 
 
-def test_a_progress_after_one_that_was_dealt_with_is_told_by_itself() -> None:
+def test_a_progress_after_one_that_was_dealt_with_is_passed_on_by_itself() -> None:
     messages: list = []
     inbox = Inbox()
     for number in (1, 2):
-        inbox.tell(1, progress(number, None), lambda _, event: messages.append(event["steps"]))
+        inbox.put_event(1, progress(number, None), lambda _, event: messages.append(event["steps"]))
         dealt_with(inbox)
     assert messages == [[1], [2]]
 
@@ -92,6 +92,6 @@ def test_nothing_is_dealt_with_for_a_page_that_takes_no_answers() -> None:
     asyncio.run(slow())
 
 
-def test_what_a_page_sends_is_text_that_may_be_said_back() -> None:
+def test_what_a_page_sends_is_text_that_may_be_sent_back() -> None:
     assert decoded(r'{"a\u001b": ["\ud800", {"b": "\u202e\uffffc"}, 1, null]}') == {"a ": [" ", {"b": "  c"}, 1, None]}
     assert decoded("[" * 8_000 + "]" * 8_000) is None

@@ -19,7 +19,7 @@ from explorer.web.handlers.opening import take, use
 from explorer.web.handlers.searching import GONE
 from explorer.web.state.answers import Answers
 from explorer.web.state.server import REMEMBERED
-from explorer.web.state.shelf import Kept, Shelf
+from explorer.web.state.shelf import Shelf, StoredFile
 from solvers.errors import InvalidProblem
 from solvers.formats.workload import Workload
 from solvers.plan.result import Result, Status, StopReason
@@ -76,7 +76,7 @@ class Room:
         return OpenPage(self.worker, choices, skeletons=self.skeletons, shelf=shelf, answers=self.answers)
 
 
-def ask(page, blocks, **session):
+def solve(page, blocks, **session):
     page.receive({"type": "solve", "session": {"model": f"chain-{blocks}"} | session})
 
 
@@ -84,12 +84,12 @@ def displaced(room, page):
     """A page whose question about the second model waits while others ask about more models than are shared."""
     others = room.page()
     for blocks in (1, 2, 1):
-        ask(page, blocks)
+        solve(page, blocks)
         room.worker.work()
-    ask(page, 2, devices=3)
+    solve(page, 2, devices=3)
     waiting = room.worker.waiting.pop()
     for blocks in range(3, REMEMBERED + 5):
-        ask(others, blocks)
+        solve(others, blocks)
         room.worker.work()
     room.worker.waiting.append(waiting)
     room.worker.work()
@@ -121,23 +121,23 @@ def test_a_graph_that_others_displaced_while_a_question_waited_is_drawn_again(ro
 def test_an_answer_from_before_comes_with_the_graph_that_was_planned(room):
     displaced(room, room.page())
     late = room.page()
-    ask(late, 1, devices=4)
+    solve(late, 1, devices=4)
     room.worker.work()
-    ask(late, 2, devices=3)
+    solve(late, 2, devices=3)
     assert not room.worker.waiting
     assert (len(late.skeleton["names"]), len(late.plan["placement"])) == (48, 48)
     assert late.status["more"].endswith("cached")
 
 
-def test_a_plan_of_another_graph_is_told_and_asked_again_and_neither_drawn_nor_kept(room):
+def test_a_plan_of_another_graph_is_reported_and_requested_again_and_neither_drawn_nor_cached(room):
     page, late = room.page(), room.page()
     room.worker.confused = [3]
-    ask(page, 1)
+    solve(page, 1)
     room.worker.work()
     shown = [message["children"][0].children for message in page.sent if message["type"] == "banner"]
     assert shown == ["The question is asked again."]
     assert len(page.plan["placement"]) == len(page.skeleton["names"]) == 24
-    ask(late, 1)
+    solve(late, 1)
     assert all(below == own for one in (page, late) for below, own in drawn(one))
     assert late.plan["placement"] == page.plan["placement"]
 
@@ -145,15 +145,15 @@ def test_a_plan_of_another_graph_is_told_and_asked_again_and_neither_drawn_nor_k
 def test_a_question_that_twice_brings_a_plan_of_another_graph_fails_in_a_line(room):
     page = room.page()
     room.worker.confused = [3, 3]
-    ask(page, 1)
+    solve(page, 1)
     room.worker.work()
     assert (page.status["state"], page.plan, drawn(page)) == ("failed", None, [])
 
 
 def test_an_opened_model_ends_the_search_for_another(room):
     page = room.page()
-    ask(page, 1)
-    use(page.state, Kept("file-1", "graph.json", "graph.json", 0), opened(2))
+    solve(page, 1)
+    use(page.state, StoredFile("file-1", "graph.json", "graph.json", 0), opened(2))
     room.worker.work()
     assert (page.skeleton["graph"], page.plan, page.status["state"]) == (opened(2)["skeleton"]["graph"], None, "none")
 
@@ -181,17 +181,17 @@ def test_graphs_with_other_operators_or_other_flows_have_other_hashes():
     assert len({structure_hash(one) for one in (graph, renamed, rewired)}) == 3
 
 
-def test_a_file_that_made_room_for_others_meanwhile_is_told_of_without_where_it_was(room, tmp_path):
+def test_a_file_that_made_room_for_others_meanwhile_is_reported_without_where_it_was(room, tmp_path):
     shelf = Shelf()
     page = room.page(shelf)
     part = shelf.part()
     part.write_text("{}")
-    kept = shelf.keep(part, "own.json")
-    ask(page, 0, model=kept.identifier)
+    stored = shelf.store(part, "own.json")
+    solve(page, 0, model=stored.identifier)
     (question,) = room.worker.waiting
-    take(page.state, kept)
+    take(page.state, stored)
     read = room.worker.waiting[-1]
-    shelf._drop(kept)
+    shelf._drop(stored)
     for _, request, on_event in (question, read):
         path = request.model if hasattr(request, "model") else request.path
         on_event(events.failed(f"{path}: no such file or directory"))

@@ -42,13 +42,13 @@ def test_every_message_that_the_server_knows_is_sent_by_somebody():
 
 
 def test_scripts_act_on_every_message_of_the_server_and_read_only_what_it_has():
-    heard = scripts.heard()
-    assert set(heard) == set(OUTGOING)
-    for kind, read_fields in heard.items():
+    received = scripts.received()
+    assert set(received) == set(OUTGOING)
+    for kind, read_fields in received.items():
         shape = OUTGOING[kind]
         assert read_fields <= shape.__required_keys__ | shape.__optional_keys__, kind
-    assert {"curve", "running"} <= heard["search"]
-    assert {"figure", "reason", "nodes", "memory"} <= heard["plan"]
+    assert {"curve", "running"} <= received["search"]
+    assert {"figure", "reason", "nodes", "memory"} <= received["plan"]
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ def test_pages_know_a_file_by_its_name_and_workers_by_its_path(tmp_path: Path) -
     path.touch()
     given = owners_file(os.path.relpath(path))
     assert (given.name, given.path) == ("model.json", str(path))
-    ask = SolveRequest("model.json", Settings())
-    assert given.located(ask).model == str(path)
-    assert given.located(SweepRequest(ask, "devices")).ask.model == str(path)
+    request = SolveRequest("model.json", Settings())
+    assert given.located(request).model == str(path)
+    assert given.located(SweepRequest(request, "devices")).ask.model == str(path)
     assert given.located(SolveRequest("gpt", Settings())).model == "gpt"
 
 
-def test_a_file_that_is_called_as_a_demo_is_told_from_it(tmp_path: Path) -> None:
+def test_a_file_that_is_called_as_a_demo_is_distinguished_from_it(tmp_path: Path) -> None:
     path = tmp_path / "gpt"
     path.touch()
     assert owners_file(str(path)).name == "./gpt"

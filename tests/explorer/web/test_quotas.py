@@ -17,7 +17,7 @@ from explorer.web.state.shelf import MAX_FILES, Shelf
 from solvers.errors import InvalidProblem
 from tests.explorer.web.pages import OpenPage
 
-ASK = SolveRequest("chain", Settings())
+SOLVE = SolveRequest("chain", Settings())
 
 
 class Clock:
@@ -45,30 +45,30 @@ class Started:
 def test_questions_may_come_in_a_burst_and_then_at_their_rate() -> None:
     clock = Clock()
     one = Visitors(Quotas(questions_per_s=2.0), clock).get("one")
-    assert [one.ask() for _ in range(30)] == [""] * 30
-    assert one.ask() == (
+    assert [one.charge() for _ in range(30)] == [""] * 30
+    assert one.charge() == (
         "one visitor may ask 2 questions a second here (a comparison or a sweep counts as 10); ask again in 1 s"
     )
-    assert one.ask(10.0).endswith("ask again in 5 s")
+    assert one.charge(10.0).endswith("ask again in 5 s")
     clock.now = 1.0
-    assert [one.ask() for _ in range(3)] == ["", "", one.ask()]
+    assert [one.charge() for _ in range(3)] == ["", "", one.charge()]
     clock.now = 1000.0
-    assert [one.ask() for _ in range(30)] == [""] * 30
-    assert one.ask() != ""
+    assert [one.charge() for _ in range(30)] == [""] * 30
+    assert one.charge() != ""
 
 
 def test_a_rate_below_one_lets_a_comparison_through() -> None:
     clock = Clock()
     one = Visitors(Quotas(questions_per_s=0.1), clock).get("one")
-    assert one.ask(10.0) == ""
-    assert one.ask().endswith("ask again in 10 s")
+    assert one.charge(10.0) == ""
+    assert one.charge().endswith("ask again in 10 s")
 
 
 def test_what_one_visitor_asks_costs_no_other() -> None:
     visitors = Visitors(Quotas(questions_per_s=1.0, upload_bytes=100.0), Clock())
-    assert all(visitors.get("one").ask() == "" for _ in range(15))
-    assert visitors.get("one").ask() != ""
-    assert visitors.get("two").ask() == ""
+    assert all(visitors.get("one").charge() == "" for _ in range(15))
+    assert visitors.get("one").charge() != ""
+    assert visitors.get("two").charge() == ""
     assert visitors.get("one").hand_in(100) == ""
     assert visitors.get("one").hand_in(1) != ""
     assert visitors.get("two").hand_in(100) == ""
@@ -84,9 +84,9 @@ def test_bytes_that_are_handed_in_come_back_within_the_hour() -> None:
     assert one.hand_in(40 * MIB) == ""
 
 
-def test_without_quotas_everything_may_be_asked() -> None:
+def test_without_quotas_nothing_is_refused() -> None:
     one = Visitors(Quotas()).get("")
-    assert all(one.ask(1e9) == "" and one.hand_in(2**40) == "" for _ in range(1000))
+    assert all(one.charge(1e9) == "" and one.hand_in(2**40) == "" for _ in range(1000))
 
 
 def test_a_visitor_with_a_page_is_not_forgotten_and_the_others_are_in_the_end() -> None:
@@ -104,15 +104,15 @@ def test_a_question_beyond_the_quota_fails_in_a_line_and_reaches_nobody() -> Non
     backend = Started()
     page = OpenPage(backend, Choices(("chain",), ("auto",), ("cpu",))).state
     page.may_ask = Visitors(Quotas(questions_per_s=0.8), Clock()).get("one").may_ask  # 12 at once
-    heard: list = []
-    start(page, HelpRequest(ASK, PlanSource("a"), 4), heard.append)
+    events: list = []
+    start(page, HelpRequest(SOLVE, PlanSource("a"), 4), events.append)
     for _ in range(4):
-        start(page, HashRequest(PlanSource("a")), heard.append)
-    last = start(page, ASK, heard.append)
-    assert heard == []
-    refused = start(page, ASK, heard.append)
-    assert [event["kind"] for event in heard] == ["failed"]
-    assert "ask again in 2 s" in heard[0]["message"]
+        start(page, HashRequest(PlanSource("a")), events.append)
+    last = start(page, SOLVE, events.append)
+    assert events == []
+    refused = start(page, SOLVE, events.append)
+    assert [event["kind"] for event in events] == ["failed"]
+    assert "ask again in 2 s" in events[0]["message"]
     assert len(backend.requests) == 6
     drop(page, refused)
     drop(page, last)
@@ -130,16 +130,16 @@ def test_a_search_may_ask_for_so_many_seconds() -> None:
 def handed_in(shelf: Shelf, text: str, owner: str, most: float = 100.0) -> str:
     part = shelf.part()
     part.write_text(text)
-    return shelf.keep(part, "a.json", owner, most).identifier
+    return shelf.store(part, "a.json", owner, most).identifier
 
 
 def test_the_oldest_files_of_a_visitor_make_room_for_its_new_ones() -> None:
     shelf = Shelf()
-    theirs = handed_in(shelf, "x" * 90, "two")
+    other = handed_in(shelf, "x" * 90, "two")
     first, shared = handed_in(shelf, "a" * 40, "one"), handed_in(shelf, "b" * 40, "one")
     assert handed_in(shelf, "b" * 40, "two") == shared
     path = shelf.get(first).path
-    assert shelf.get(theirs) is None, "of two, who held it and 40 bytes more"
+    assert shelf.get(other) is None, "of two, who held it and 40 bytes more"
     last = handed_in(shelf, "c" * 60, "one")
     assert shelf.get(first) is not None, "it was used since: the other one went"
     assert shelf.get(shared) is not None, "two has it still"
@@ -152,16 +152,16 @@ def test_the_oldest_files_of_a_visitor_make_room_for_its_new_ones() -> None:
 
 def test_nobody_loses_files_to_somebody_who_has_more() -> None:
     shelf, outlet = Shelf(), Outlet()
-    theirs = handed_in(shelf, "theirs", "two")
-    mine = [handed_in(shelf, f"mine {i}", "one", 1e9) for i in range(MAX_FILES + 6)]
-    assert shelf.get(theirs) is not None
-    assert [shelf.get(each) is not None for each in mine] == [False] * 7 + [True] * (MAX_FILES - 1)
+    other = handed_in(shelf, "other", "two")
+    own = [handed_in(shelf, f"own {i}", "one", 1e9) for i in range(MAX_FILES + 6)]
+    assert shelf.get(other) is not None
+    assert [shelf.get(each) is not None for each in own] == [False] * 7 + [True] * (MAX_FILES - 1)
     shelf.close()
-    theirs = outlet.put(Taken("a", "text/plain", b"a"), "two")
-    mine = [outlet.put(Taken("a", "text/plain", b"a"), "one") for _ in range(MAX_EXPORTS + 6)]
-    assert outlet.get(theirs.removeprefix(PATH)) is not None
-    kept = [outlet.get(each.removeprefix(PATH)) is not None for each in mine]
-    assert kept == [False] * 7 + [True] * (MAX_EXPORTS - 1)
+    other = outlet.put(Taken("a", "text/plain", b"a"), "two")
+    own = [outlet.put(Taken("a", "text/plain", b"a"), "one") for _ in range(MAX_EXPORTS + 6)]
+    assert outlet.get(other.removeprefix(PATH)) is not None
+    present = [outlet.get(each.removeprefix(PATH)) is not None for each in own]
+    assert present == [False] * 7 + [True] * (MAX_EXPORTS - 1)
 
 
 def test_quotas_are_read_from_the_command_line() -> None:

@@ -30,10 +30,10 @@ class Client:
         self.app = create_app(Config(FakeBackend())).server
         asyncio.run(self._start())
 
-    def ask(
+    def request(
         self, method: str, path: str, body: bytes = b"", headers: Iterable[tuple[bytes, bytes]] = (JSON,)
     ) -> tuple[int, bytes]:
-        return asyncio.run(self._ask(method, path, body, headers))
+        return asyncio.run(self._request(method, path, body, headers))
 
     async def _start(self) -> None:
         """Dash adds routes of its own when the server starts."""
@@ -47,7 +47,7 @@ class Client:
 
         await self.app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
 
-    async def _ask(self, method: str, path: str, body: bytes, headers: Iterable[tuple[bytes, bytes]]):
+    async def _request(self, method: str, path: str, body: bytes, headers: Iterable[tuple[bytes, bytes]]):
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "path": path,
             "raw_path": path.encode(), "query_string": b"", "headers": [(b"host", b"127.0.0.1"), *headers],
@@ -76,13 +76,13 @@ def client() -> Client:
 
 def test_what_the_page_needs_is_served(client: Client) -> None:
     for path in ("/", "/assets/page.css", "/_dash-layout", "/_dash-dependencies"):
-        status, content = client.ask("GET", path)
+        status, content = client.request("GET", path)
         assert (status, bool(content)) == (200, True)
 
 
 @pytest.mark.parametrize("path", ADDRESSES)
-def test_an_address_that_nothing_is_at_is_not_found(client: Client, path: str) -> None:
-    status, content = client.ask("GET", path)
+def test_an_address_that_nothing_is_at_is_a_404(client: Client, path: str) -> None:
+    status, content = client.request("GET", path)
     assert status == 404
     assert b"Traceback" not in content
     assert b"<html" not in content
@@ -94,11 +94,11 @@ def test_an_address_that_nothing_is_at_is_not_found(client: Client, path: str) -
 def test_a_request_that_is_junk_is_refused(client: Client, path: str) -> None:
     for body in BODIES:
         for kind in (b"application/json", b"text/plain", b"multipart/form-data; boundary=x", b"\xff"):
-            assert 400 <= client.ask("POST", path, body, [(b"content-type", kind)])[0] < 500
+            assert 400 <= client.request("POST", path, body, [(b"content-type", kind)])[0] < 500
     for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "NONSENSE", "TRACE"):
-        assert 400 <= client.ask(method, path, b"{}")[0] < 500
+        assert 400 <= client.request(method, path, b"{}")[0] < 500
 
 
 def test_a_file_that_is_handed_in_needs_a_page(client: Client) -> None:
     for headers in ([], [(b"x-page-token", b"\xff")], [(b"x-page-token", b"x"), (b"content-length", b"-1")]):
-        assert client.ask("POST", "/open", b"{}", headers)[0] == 403
+        assert client.request("POST", "/open", b"{}", headers)[0] == 403

@@ -15,18 +15,18 @@ from tests.explorer.view.small import chain_problem, chain_workload, even_plan
 from tests.explorer.web.pages import OpenPage
 
 CHOICES = Choices(("chain",), ("auto",), ("toy",), ("local",))
-ASKS = {"mini_batch": 8}
+SESSION = {"mini_batch": 8}
 
 
 class Recorder:
     """A backend that only remembers the listeners of its jobs."""
 
     def __init__(self):
-        self.heard = []
+        self.listeners = []
 
     def start(self, request, on_event, visitor=""):
-        self.heard.append(on_event)
-        return f"job{len(self.heard)}"
+        self.listeners.append(on_event)
+        return f"job{len(self.listeners)}"
 
     def cancel(self, job):
         pass
@@ -36,24 +36,24 @@ class Recorder:
 
 
 @pytest.fixture
-def talk():
+def page():
     return OpenPage(Recorder(), CHOICES)
 
 
-def ask(talk, message):
+def send(page, message):
     """The listener of the job that a message of the page begins."""
-    talk.receive(message)
-    return talk.backend.heard[-1]
+    page.receive(message)
+    return page.backend.listeners[-1]
 
 
-def status(talk):
-    last = next(message for message in reversed(talk.sent) if message["type"] == "status")
+def status(page):
+    last = next(message for message in reversed(page.sent) if message["type"] == "status")
     return last["state"], last["what"], last["more"]
 
 
-def solved(talk):
+def solved(page):
     """A page with a plan."""
-    on_event = ask(talk, {"type": "solve", "session": ASKS})
+    on_event = send(page, {"type": "solve", "session": SESSION})
     on_event(events.model(chain_workload()))
     problem = chain_problem()
     on_event(
@@ -67,51 +67,51 @@ def step():
     return events.progress(problem, "auto", Progress(0.3, 1.0, 0.5), even_plan(problem))
 
 
-def test_the_header_says_how_many_come_before_a_search(talk):
-    on_event = ask(talk, {"type": "solve", "session": ASKS})
-    assert status(talk) == ("waiting", "waiting", "for the solver")
+def test_the_header_says_how_many_come_before_a_search(page):
+    on_event = send(page, {"type": "solve", "session": SESSION})
+    assert status(page) == ("waiting", "waiting", "for the solver")
     on_event(events.waiting(2))
-    assert status(talk) == ("waiting", "waiting", "2 before you")
+    assert status(page) == ("waiting", "waiting", "2 before you")
     on_event(events.waiting(1))
-    assert status(talk) == ("waiting", "waiting", "1 before you")
+    assert status(page) == ("waiting", "waiting", "1 before you")
     on_event(events.loading("tracing chain"))
-    assert status(talk)[0] == "loading"
+    assert status(page)[0] == "loading"
 
 
-def test_the_header_says_how_many_come_before_a_comparison(talk):
-    ask(talk, {"type": "compare", "session": ASKS})(events.waiting(3))
-    assert status(talk) == ("waiting", "waiting", "3 before you")
+def test_the_header_says_how_many_come_before_a_comparison(page):
+    send(page, {"type": "compare", "session": SESSION})(events.waiting(3))
+    assert status(page) == ("waiting", "waiting", "3 before you")
 
 
-def test_a_sweep_and_single_changes_say_that_they_wait(talk):
-    solved(talk)
-    ask(talk, {"type": "sweep", "element": "devices"})(events.waiting(1))
-    assert next(m for m in reversed(talk.sent) if m["type"] == "sweep")["words"] == "Waiting, 1 before you."
-    ask(talk, {"type": "help"})(events.waiting(2))
-    props = next(m["props"] for m in reversed(talk.sent) if ids.HELP in m.get("props", {}))
+def test_a_sweep_and_single_changes_say_that_they_wait(page):
+    solved(page)
+    send(page, {"type": "sweep", "element": "devices"})(events.waiting(1))
+    assert next(m for m in reversed(page.sent) if m["type"] == "sweep")["words"] == "Waiting, 1 before you."
+    send(page, {"type": "help"})(events.waiting(2))
+    props = next(m["props"] for m in reversed(page.sent) if ids.HELP in m.get("props", {}))
     assert "Waiting, 2 before you." in str(props[ids.HELP]["children"])
 
 
-def test_a_plan_that_is_looked_over_before_a_run_may_wait(talk):
-    solved(talk)
-    on_event = ask(talk, {"type": "open", "shown": ["run"]})
-    preparing = talk.run.checking
-    assert talk.goes_on(preparing)
+def test_a_plan_that_is_looked_over_before_a_run_may_wait(page):
+    solved(page)
+    on_event = send(page, {"type": "open", "shown": ["run"]})
+    preparing = page.run.checking
+    assert page.goes_on(preparing)
     on_event(events.waiting(1))
-    assert talk.run.checking == preparing
+    assert page.run.checking == preparing
 
 
-def test_a_search_that_is_cut_off_keeps_its_plan_and_says_why(talk):
-    on_event = ask(talk, {"type": "solve", "session": ASKS})
+def test_a_search_that_is_cut_off_keeps_its_plan_and_says_why(page):
+    on_event = send(page, {"type": "solve", "session": SESSION})
     on_event(events.model(chain_workload()))
     on_event(step())
     on_event(events.cut_off(step(), "the solving process ended unexpectedly (exit code -9)"))
-    kinds = [message["type"] for message in talk.sent]
-    banner = talk.sent[kinds.index("banner")]
+    kinds = [message["type"] for message in page.sent]
+    banner = page.sent[kinds.index("banner")]
     assert "plan" not in kinds[kinds.index("banner") :]  # which would take it away
     assert "exit code -9" in str(banner["children"])
-    assert talk.plan["placement"] == step()["plan"]["placement"]
-    assert status(talk)[0] == "feasible"
+    assert page.plan["placement"] == step()["plan"]["placement"]
+    assert status(page)[0] == "feasible"
     json.dumps(events.cut_off(step(), "why"), allow_nan=False)
 
 

@@ -30,20 +30,20 @@ INDEX = """<!DOCTYPE html>
 HOST = """
 import widget from "/widget.js";
 const state = await (await fetch("/state.json")).json();
-const heard = {};
+const handlers = {};
 window.sent = [];
 window.model = {
   get: (name) => state[name],
-  on: (name, act) => { (heard[name] = heard[name] || []).push(act); },
-  off: (name, act) => { heard[name] = (heard[name] || []).filter((each) => each !== act); },
+  on: (name, act) => { (handlers[name] = handlers[name] || []).push(act); },
+  off: (name, act) => { handlers[name] = (handlers[name] || []).filter((each) => each !== act); },
   send: (message) => { window.sent.push(message); },
 };
 window.put = function (changes) {
   Object.assign(state, changes);
-  for (const name of Object.keys(changes)) for (const act of heard["change:" + name] || []) act();
+  for (const name of Object.keys(changes)) for (const act of handlers["change:" + name] || []) act();
 };
-window.tell = (message) => { for (const act of heard["msg:custom"] || []) act(message); };
-window.listeners = () => Object.values(heard).reduce((sum, acts) => sum + acts.length, 0);
+window.deliver = (message) => { for (const act of handlers["msg:custom"] || []) act(message); };
+window.listeners = () => Object.values(handlers).reduce((sum, acts) => sum + acts.length, 0);
 window.dispose = widget.render({ model: window.model, el: document.getElementById("cell") });
 window.ready = true;
 """

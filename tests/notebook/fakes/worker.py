@@ -28,8 +28,8 @@ class ListedJobs:
     def cancel(self, identifier: str) -> None:
         self.cancelled.append(identifier)
 
-    def tell(self, event: events.Event, which: int = -1) -> None:
-        """The worker says something of a question, by default the newest."""
+    def report(self, event: events.Event, which: int = -1) -> None:
+        """The worker reports something of a question, by default the newest."""
         self.requests[which][1](event)
 
     def answer(self, which: int = -1, planner: str = "equal", **more: Any) -> Result:
@@ -45,7 +45,7 @@ class ListedJobs:
         request, _ = self.requests[which]
         problem = unpacked_problem(request.question)
         outcome = solve(problem, "equal")
-        self.tell(events.progress(problem, "auto", Progress(0.3, outcome.objective_s, 0.0), outcome.plan), which)
+        self.report(events.progress(problem, "auto", Progress(0.3, outcome.objective_s, 0.0), outcome.plan), which)
 
 
 class ListedWidget(PlacementWidget):
@@ -68,6 +68,6 @@ def drawn(widget: PlacementWidget) -> dict[str, Any]:
     return {name: value for name, value in widget.get_state().items() if name in names}
 
 
-def say(widget: PlacementWidget, content: object) -> None:
+def receive(widget: PlacementWidget, content: object) -> None:
     """What a browser sends, as it arrives."""
     widget._handle_custom_msg(content, [])

@@ -75,7 +75,7 @@ def test_a_control_gives_a_new_plan(lab):
     lab.until(lambda: len(lab.js("return document.querySelectorAll('.placement-explorer .mem')")) == int(before))
 
 
-def test_what_cannot_be_is_told_beside_the_controls(lab):
+def test_what_cannot_be_is_reported_beside_the_controls(lab):
     field = lab.find("input[name='memory']")
     field.send_keys("plenty", Keys.ENTER)
     lab.until(lambda: "plenty" in lab.find(".refused").text)
@@ -165,7 +165,7 @@ def test_panels_beside_the_plan_are_answered_by_the_worker(lab):
     lab.until(lambda: lab.python("print(w.result.planner)") == "single")
 
 
-def test_ways_out_are_found_by_the_worker_and_one_press_away(lab):
+def test_ways_out_come_from_the_worker_and_are_one_press_away(lab):
     lab.python("w.micro_batches, w.planner, w.memory = 4, 'auto', '1MiB'")
     lab.until(lambda: lab.state() in ("infeasible", "none"))
     lab.until(lambda: lab.find(".ways .strong")).click()

@@ -13,7 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from explorer.notebook.built import built
 from explorer.question.graphs.demos import traced_before
 from tests.notebook.fakes.strict_page import strict_page
-from tests.notebook.fakes.worker import ListedWidget, drawn, say
+from tests.notebook.fakes.worker import ListedWidget, drawn, receive
 from tests.notebook.pages.jupyter import PAINTED
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("bundle", "watched")]
@@ -68,7 +68,7 @@ def test_the_module_draws_a_plan_under_the_policy(page):
     assert page.execute_script("return typeof window.explorer") == "undefined"
 
 
-def test_what_python_selects_is_bright_and_what_is_clicked_is_told(page, answered):
+def test_what_python_selects_is_bright_and_what_is_clicked_is_sent(page, answered):
     answered.selection = "GPU 1"
     page.execute_script("put({_selected: arguments[0]})", drawn(answered)["_selected"])
     assert [card.get_attribute("data-device") for card in page.find_elements("css selector", ".mem.held")] == ["1"]
@@ -119,8 +119,8 @@ def test_the_keyboard_looks_closer_and_back(page):
     chart.send_keys(Keys.ESCAPE)
 
 
-def test_a_refusal_and_an_infeasible_cap_are_told_with_a_way_out(page, answered):
-    say(answered, {"type": "set", "name": "memory", "value": "much"})
+def test_a_refusal_and_an_infeasible_cap_are_shown_with_a_way_out(page, answered):
+    receive(answered, {"type": "set", "name": "memory", "value": "much"})
     page.execute_script("put({_status: arguments[0]})", drawn(answered)["_status"])
     assert "much" in find(page, ".refused").text
     banner = {"title": "No plan fits.", "lines": ["Proved."], "cap": {"bytes": 7e9, "words": "Set the cap"}}
@@ -134,7 +134,7 @@ def test_the_instant_is_stepped_to_and_says_what_every_device_does(page, answere
     chart = find(page, ".gantt-card .canvas")
     chart.send_keys(".")
     until(lambda: sent(page, "course"))
-    page.execute_script("tell(arguments[0])", {"type": "course", **answered._showing.course()})
+    page.execute_script("deliver(arguments[0])", {"type": "course", **answered._showing.course()})
     chart.send_keys(".")
     until(lambda: find(page, ".cursor.on .line").is_displayed())
     assert find(page, ".clock-time").text.endswith("s")
@@ -146,7 +146,7 @@ def test_the_instant_is_stepped_to_and_says_what_every_device_does(page, answere
     find(page, ".clock .tool[title^='What an idle']").click()
     question = until(lambda: sent(page, "waits"))[-1]
     shown = answered._showing.waits(question["device"], question["at_s"])
-    page.execute_script("tell(arguments[0])", {"type": "waits", **shown})
+    page.execute_script("deliver(arguments[0])", {"type": "waits", **shown})
     assert find(page, ".inspector b").text == shown["wait"]["title"]
     chart.send_keys(Keys.ESCAPE)
     until(lambda: not page.find_elements("css selector", ".shell.timed"))
@@ -155,7 +155,7 @@ def test_the_instant_is_stepped_to_and_says_what_every_device_does(page, answere
 def test_the_schedule_plays_and_stops_with_its_view(page, answered):
     find(page, ".clock .tool[title^='Play']").click()
     until(lambda: sent(page, "course"))
-    page.execute_script("tell(arguments[0])", {"type": "course", **answered._showing.course()})
+    page.execute_script("deliver(arguments[0])", {"type": "course", **answered._showing.course()})
     first = until(lambda: find(page, ".clock-time").text)
     until(lambda: find(page, ".clock-time").text != first)
     page.execute_script("window.dispose()")
@@ -212,7 +212,7 @@ def test_why_here_review_and_a_difference_are_shown_as_they_come(page, answered)
     assert sent(page, "elsewhere")
     place = {"edge": False, "here": False, "device": 2, "name": "GPU 2", "delta_s": 0.5, "delta": "+500 ms",
              "reason": "", "changes": ["GPU 2 +3 GiB"]}  # fmt: skip
-    page.execute_script("tell(arguments[0])", {"type": "elsewhere", "rows": [place, {**place, "edge": True}]})
+    page.execute_script("deliver(arguments[0])", {"type": "elsewhere", "rows": [place, {**place, "edge": True}]})
     assert "+500 ms" in find(page, ".why-here").text
     assert "stage's edge" in find(page, ".why-here").text.lower()
     for press in ("review", "keep"):
@@ -222,12 +222,12 @@ def test_why_here_review_and_a_difference_are_shown_as_they_come(page, answered)
         {"verdict": "pass", "what": "rules", "reason": "all"},
         {"verdict": "warn", "what": "times", "reason": "est"},
     ]
-    page.execute_script("tell(arguments[0])", {"type": "review", "verdict": "warn", "lines": lines})
+    page.execute_script("deliver(arguments[0])", {"type": "review", "verdict": "warn", "lines": lines})
     assert [row.text.split()[0] for row in page.find_elements("css selector", ".review-lines tr")] == ["warn", "pass"]
-    page.execute_script("tell(arguments[0])", {"type": "kept", "words": "Kept: equal, 1 s"})
+    page.execute_script("deliver(arguments[0])", {"type": "kept", "words": "Kept: equal, 1 s"})
     find(page, "[data-act='differ']").click()
     assert sent(page, "differ")
-    page.execute_script("tell(arguments[0])", {"type": "difference", "lines": ["asked  micro-batches"]})
+    page.execute_script("deliver(arguments[0])", {"type": "difference", "lines": ["asked  micro-batches"]})
     assert find(page, ".difference").text.startswith("asked")
 
 
@@ -242,13 +242,13 @@ def test_nothing_overflows_from_a_third_of_a_screen_to_a_whole_one(page, width):
     ))  # fmt: skip
 
 
-def test_a_dark_notebook_is_told_and_painted_dark(page, answered):
+def test_a_dark_notebook_is_reported_and_painted_dark(page, answered):
     page.execute_script("document.body.dataset.jpThemeLight = 'false'")
     until(lambda: sent(page, "theme")[-1:] == [{"type": "theme", "theme": "dark"}])
     assert page.execute_script("return document.querySelector('.placement-explorer').dataset.theme") == "dark"
 
 
-def test_a_theme_that_comes_back_before_the_kernel_answered_is_told(page, answered):
+def test_a_theme_that_comes_back_before_the_kernel_answered_is_reported(page, answered):
     before = page.execute_script("return document.querySelector('.placement-explorer').dataset.theme")
     for light in ("false", "true"):
         page.execute_script("document.body.dataset.jpThemeLight = arguments[0]", light)

@@ -73,7 +73,7 @@ def test_one_module_can_be_expanded_alone():
     assert len(view.boxes) == 9
 
 
-def test_cuts_are_told_where_neighbours_are_on_different_devices():
+def test_cuts_are_marked_where_neighbours_are_on_different_devices():
     problem = chain_problem()
     plan = plan_view(problem, even_plan(problem), planner="even", objective_s=1.0, bound_s=1.0)
     view = graph_view(CHAIN, expanded_to(CHAIN, 2))

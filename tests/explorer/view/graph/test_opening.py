@@ -75,7 +75,7 @@ def test_a_limit_of_fewer_boxes_holds() -> None:
     assert shown(outline, most=10, many=10) == 8
 
 
-def test_without_any_work_told_operators_count_alike() -> None:
+def test_where_no_work_is_known_operators_count_alike() -> None:
     assert shown(model({f"blocks.{i}.op{j}": 0.0 for i in range(15) for j in range(8)})) == 15
 
 

@@ -86,7 +86,7 @@ def lab(colour: str, sight: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("sight", SIGHTS)
 @pytest.mark.parametrize("theme", THEMES)
-def test_eight_devices_are_told_apart_by_everybody(theme, sight):
+def test_eight_devices_are_distinguished_by_everybody(theme, sight):
     """Neighbours in pipeline order by far; any two by more than is needed to see a difference (about 2.3)."""
     seen = [lab(swatch(d, theme).fill, SIGHTS[sight]) for d in range(8)]
     between = {(a, b): float(np.linalg.norm(seen[a] - seen[b])) for a in range(8) for b in range(a)}

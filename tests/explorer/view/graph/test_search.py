@@ -29,7 +29,7 @@ def test_a_curve_has_a_mark_a_plan_and_goes_down_in_stairs():
     assert (shown["plans"], shown["first_s"], shown["best_s"], shown["bound_s"]) == (3, 10.0, 7.0, 6.0)
 
 
-def test_a_bound_far_below_is_told_and_not_drawn():
+def test_a_bound_far_below_is_stated_and_not_drawn():
     shown = curve(thinned((Progress(0.1, 10.0, 10.0 * FAR / 2), Progress(0.2, 9.0, 1.0))))
     assert shown["bound"] == []
     assert shown["bound_below"]
@@ -44,7 +44,7 @@ def test_first_plans_that_are_far_off_do_not_flatten_the_rest():
     assert heights[1] - heights[2] > 0.1
 
 
-def test_nothing_found_yet_is_a_curve_too():
+def test_a_search_without_a_plan_yet_is_a_curve_too():
     assert curve([])["marks"] == []
     assert curve(thinned((Progress(0.1, INF, 3.0),)))["bound"][-1][0] == 1.0
     assert search_message([], True, 0.0)["curve"]["words"] == "No plan yet."

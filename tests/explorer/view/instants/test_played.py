@@ -30,8 +30,8 @@ def test_devices_do_what_their_spans_say(pipelined):
     spans = [s for s in simulate(*pipelined).spans if not s.is_transfer]
     assert shown["span_s"] == drawing["span_s"]
     for number, device in enumerate(shown["devices"]):
-        mine = [(s.start_s, s.end_s) for s in spans if s.device == number]
-        assert list(zip(device["start_s"], device["end_s"], strict=True)) == mine
+        times = [(s.start_s, s.end_s) for s in spans if s.device == number]
+        assert list(zip(device["start_s"], device["end_s"], strict=True)) == times
         assert device["name"] == f"GPU {number}"
     first = shown["devices"][0]
     assert [shown["labels"][i] for i in first["label"]][:5] == [*(f"forward {m}" for m in range(4)), "backward 0"]
@@ -46,12 +46,12 @@ def test_a_micro_batch_is_in_flight_from_its_first_forward_to_its_last_backward(
     for _ in range(200):
         at = rng.uniform(0, schedule.makespan_s)
         for device in range(4):
-            mine = [s for s in schedule.spans if not s.is_transfer and s.device == device]
+            spans = [s for s in schedule.spans if not s.is_transfer and s.device == device]
             held = {
                 m
                 for m in range(8)
-                if any(s.action.endswith(f"F{m}") and s.start_s <= at for s in mine)
-                and any(s.action.endswith(f"B{m}") and s.end_s > at for s in mine)
+                if any(s.action.endswith(f"F{m}") and s.start_s <= at for s in spans)
+                and any(s.action.endswith(f"B{m}") and s.end_s > at for s in spans)
             }
             assert {m for m, a, b in in_flight[device] if a <= at < b} == held
     most = [max(sum(a <= x < b for _, a, b in of) for _, x, _ in of) for of in in_flight]

@@ -56,11 +56,11 @@ def simulated(problem, plan):
 
 def idle_times(played, device):
     """Where no span is on a device, by looking at every instant at which anything changes."""
-    mine = [(a, b) for a, b, on in zip(played["start_s"], played["end_s"], played["on"], strict=True) if on == device]
-    if not mine:
+    times = [(a, b) for a, b, on in zip(played["start_s"], played["end_s"], played["on"], strict=True) if on == device]
+    if not times:
         return []
-    edges = sorted({0.0, played["span_s"], *(t for pair in mine for t in pair)})
-    return [(a, b) for a, b in pairwise(edges) if b - a > SAME and not any(s < (a + b) / 2 < e for s, e in mine)]
+    edges = sorted({0.0, played["span_s"], *(t for pair in times for t in pair)})
+    return [(a, b) for a, b in pairwise(edges) if b - a > SAME and not any(s < (a + b) / 2 < e for s, e in times)]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -116,10 +116,10 @@ def test_a_busy_device_waits_for_nothing_and_one_without_work_has_no_chain(seed)
     for problem, plan in planned(seed):
         played, _ = simulated(problem, plan)
         for device in range(len(problem.cluster)):
-            mine = [i for i, on in enumerate(played["on"]) if on == device]
-            for i in mine:
+            spans = [i for i, on in enumerate(played["on"]) if on == device]
+            for i in spans:
                 assert wait_at(played, device, (played["start_s"][i] + played["end_s"][i]) / 2) is None
-            if not mine:
+            if not spans:
                 assert wait_at(played, device, played["span_s"] / 2) is None
 
 
@@ -200,7 +200,7 @@ def test_an_update_waits_for_the_all_reduce_of_the_gradients():
     assert any(step["kind"] == "sync" and step["words"].startswith("all-reduce of the gradients") for step in steps)
 
 
-def test_single_operators_are_told_by_their_names():
+def test_single_operators_are_named():
     problem = lattice_problem()
     played, _ = simulated(problem, operator_plan(problem))
     names = [operator.name for operator in problem.graph.operators]

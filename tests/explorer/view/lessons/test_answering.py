@@ -29,7 +29,7 @@ def session(**settings):
     return session_of({**STEP, **settings}, CHOICES)
 
 
-def test_every_figure_is_told_of_a_plan():
+def test_every_figure_is_computed_of_a_plan():
     figures = figures_of(view())
     assert figures.keys() == FIGURES.keys()
     assert all(figure_text(name, value) for name, value in figures.items())
@@ -67,7 +67,7 @@ def test_relations(relation, than, met):
     assert shown.state == ("right" if met else "wrong")
 
 
-def test_what_is_wanted_is_told_in_words():
+def test_what_is_wanted_is_stated_in_words():
     goals = (Goal("bubble", "<", 0.2), Goal("peak_memory", "<=", None, 0.5))
     assert wanted(goals, {"peak_memory": 2.0**31}) == "bubble below 20 %, peak memory at most 1 GiB"
     assert wanted(goals, NONE) == "bubble below 20 %, peak memory at most that of the first plan"

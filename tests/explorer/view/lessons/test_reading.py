@@ -86,7 +86,7 @@ def test_text_that_looks_like_markup_stays_text():
         ({"[steps.question]": "[[steps]]\n[steps.question]"}, "step 3: title: expected a text"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_step(changes, message):
+def test_what_is_wrong_is_reported_with_its_step(changes, message):
     assert message in refused(spoiled(changes))
 
 
@@ -115,7 +115,7 @@ def test_a_folder_is_read_in_the_order_of_its_names(tmp_path):
     assert [lesson.name for lesson in lessons] == ["sooner", "later", "unnumbered"]
 
 
-def test_what_is_wrong_with_a_folder_is_told(tmp_path):
+def test_what_is_wrong_with_a_folder_is_reported(tmp_path):
     for folder, expected in ((tmp_path / "away", "expected a folder"), (tmp_path, "no lesson in it")):
         with pytest.raises(InvalidProblem, match=expected):
             all_lessons(CHOICES, str(folder))

@@ -37,7 +37,7 @@ def test_the_best_is_darkest_and_names_all_its_stages() -> None:
     assert "2 stages: 110 ms" in best.title
 
 
-def test_a_reason_is_said_once() -> None:
+def test_a_reason_is_stated_once() -> None:
     grid = degree_map([degree_json(row) for row in ROWS])
     assert grid is not None
     assert [(of.count(" x "), why) for of, why in grid.reasons] == [(4, "28 heads")]

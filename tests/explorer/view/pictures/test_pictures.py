@@ -103,7 +103,7 @@ def test_many_micro_batches_keep_the_first_and_the_last_numbered() -> None:
     assert any("micro-batches of the steady state are left out" in label for label in labels)
 
 
-def test_equal_bars_too_narrow_to_be_told_apart_are_one() -> None:
+def test_equal_bars_too_narrow_to_be_distinguished_are_one() -> None:
     """GPipe runs all forwards in a row: 256 of 2 to 3 pixels each."""
     bars = [shape for shape in PICTURES["gpipe"]().shapes if isinstance(shape, Rect) and "forward" in shape.title]
     assert len(bars) <= 3 * 4

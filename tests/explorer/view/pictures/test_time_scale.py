@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.view.pictures.time_scale import BREAK, LEAST_KEPT, TimeScale, time_scale
+from explorer.view.pictures.time_scale import BREAK, LEAST_SHOWN, TimeScale, time_scale
 from explorer.view.plan_types import PlanView
 from explorer.view.plan_view import plan_view
 from solvers.evaluation.evaluate import judge
@@ -47,5 +47,5 @@ def test_of_many_the_middle_is_left_out_and_ramp_and_drain_are_not() -> None:
     assert scale.cut_s > max(row[0] for row in rows)
     assert scale.resume_s < min(row[1] for row in rows)
     assert scale.resume_s - scale.cut_s == pytest.approx(scale.left_out * scale.period_s, rel=0.05)
-    assert scale.left_out <= 64 - 2 * LEAST_KEPT
+    assert scale.left_out <= 64 - 2 * LEAST_SHOWN
     assert scale.at(scale.end_s) == pytest.approx(1100.0)

@@ -63,10 +63,10 @@ def test_a_span_without_its_exchange_takes_as_long_as_on_links_that_take_no_time
         spans = [span for span in simulate(of_problem, plan, fold=False).spans if not span.is_transfer]
         return {(span.action, span.device, span.operator): span for span in spans}
 
-    ours, without = seconds(problem), seconds(fast)
-    assert ours.keys() == without.keys()
+    with_exchange, without = seconds(problem), seconds(fast)
+    assert with_exchange.keys() == without.keys()
     exchanged = 0.0
-    for key, span in ours.items():
+    for key, span in with_exchange.items():
         exchange_s = of(span).seconds
         exchanged += exchange_s
         alone_s = without[key].end_s - without[key].start_s

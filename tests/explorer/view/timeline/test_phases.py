@@ -89,7 +89,7 @@ def test_glue_is_on_the_row_of_its_host():
     assert {r for r, s in zip(rows.of_bar, shown["bars"]["stage"], strict=True) if s == 6} == {5}
 
 
-def test_interleaved_stages_are_rows_only_when_asked_for():
+def test_interleaved_stages_are_rows_only_when_requested():
     problem = branches_problem(devices=7, pipeline=Pipeline.INTERLEAVED)
     shown = view(drafted(problem, HALVES, hosts={6: 5, 4: 0}), problem)
     assert gantt_rows.rows_of(shown, "auto").kind == "devices"

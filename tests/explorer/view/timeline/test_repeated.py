@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from explorer.view.plan_view import plan_view
-from explorer.view.timeline.repeated import KEPT, drawn, label
+from explorer.view.timeline.repeated import END_ROUNDS, drawn, label
 from explorer.view.timeline.sentence import sentence
 from explorer.words.actions import REPEATED, TRANSFER
 from solvers.evaluation.evaluate import evaluate
@@ -28,12 +28,12 @@ def test_of_many_micro_batches_the_middle_is_one_bar_a_device():
     assert len(shown["kind"]) < len(MANY["bars"]["kind"]) / 3
     for i, kind in enumerate(shown["kind"]):
         if kind == REPEATED:
-            mine = [
+            bars = [
                 j for j, d in enumerate(shown["device"]) if d == shown["device"][i] and shown["kind"][j] != TRANSFER
             ]
-            before = [j for j in mine if shown["end_s"][j] <= shown["start_s"][i] + 1e-12]
-            assert len(before) >= 2 * KEPT
-            assert not [j for j in mine if j != i and shown["start_s"][i] < shown["start_s"][j] < shown["end_s"][i]]
+            before = [j for j in bars if shown["end_s"][j] <= shown["start_s"][i] + 1e-12]
+            assert len(before) >= 2 * END_ROUNDS
+            assert not [j for j in bars if j != i and shown["start_s"][i] < shown["start_s"][j] < shown["end_s"][i]]
             assert label(shown, i) == f"{shown['micro_batch'][i]} × forward, backward"
 
 

@@ -31,7 +31,7 @@ def test_links_are_in_no_node():
     assert spans(rows, [0, 1]) == [("node 0", 0, 1), ("node 1", 1, 2)]
 
 
-def test_rows_are_told_a_list_a_property():
+def test_rows_are_written_a_list_a_property():
     shown = row_columns(Rows("devices", of((0,), (1,)), ()), [0, 1])
     assert shown["label"] == ["row 0", "row 1"]
     assert shown["middle"] == [0.0, 1.0]

@@ -25,7 +25,7 @@ class Answer:
         return self.headers["set-cookie"].partition(";")[0]
 
 
-def ask(address: str, path: str = "/", method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
+def request(address: str, path: str = "/", method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
     """One request. headers: names with "_" for "-"."""
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)

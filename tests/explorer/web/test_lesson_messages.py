@@ -17,23 +17,23 @@ from tests.explorer.web.pages import OpenPage
 
 
 @pytest.fixture
-def talk():
+def page():
     return OpenPage(Recorder(), CHOICES, lessons=(read(),))
 
 
-def lesson(talk, step=1, **more):
-    talk.receive({"type": "lesson", "lesson": "two-devices", "step": step, **more})
-    return [message for message in talk.sent if message["type"] == "lesson"][-1]
+def lesson(page, step=1, **more):
+    page.receive({"type": "lesson", "lesson": "two-devices", "step": step, **more})
+    return [message for message in page.sent if message["type"] == "lesson"][-1]
 
 
-def answered(talk, **session):
+def answered(page, **session):
     """The last words and verdict after the page has asked, and a plan has come."""
-    talk.receive({"type": "solve", "session": {"model": "chain", "training": True, "device_kind": "toy", **session}})
-    hear = talk.backend.requests[-1][1]
-    hear(events.model(chain_workload()))
-    hear(result())
+    page.receive({"type": "solve", "session": {"model": "chain", "training": True, "device_kind": "toy", **session}})
+    on_event = page.backend.requests[-1][1]
+    on_event(events.model(chain_workload()))
+    on_event(result())
     fields = {}
-    for message in talk.sent:
+    for message in page.sent:
         fields |= {key: value for key, value in message.get("props", {}).items() if key.startswith("lesson")}
     return text_of(fields[ids.LESSON_TEXT]["children"]), text_of(fields[ids.LESSON_VERDICT]["children"])
 
@@ -46,8 +46,8 @@ def text_of(component):
     return "" if component is None else text_of(component.children)
 
 
-def test_a_step_brings_its_settings_lights_and_words(talk):
-    shown = lesson(talk)
+def test_a_step_brings_its_settings_lights_and_words(page):
+    shown = lesson(page)
     assert (shown["lesson"], shown["step"], shown["back"], shown["next"]) == (
         "two-devices",
         1,
@@ -58,61 +58,61 @@ def test_a_step_brings_its_settings_lights_and_words(talk):
     assert shown["controls"]["devices"] == 1
     assert "<b>idles</b>" in text_of(shown["props"][ids.LESSON_TEXT]["children"])
     assert json.loads(encode(shown))
-    assert lesson(talk, 2)["next"] is None
+    assert lesson(page, 2)["next"] is None
 
 
 @pytest.mark.parametrize("step", [0, 3, -1, "1", 1.0, True, None, [1], 10**30])
-def test_a_step_that_is_not_there_is_told(talk, step):
-    assert lesson(talk, step)["lesson"] is None
-    assert talk.lesson.lesson is None
+def test_a_step_that_is_not_there_is_refused(page, step):
+    assert lesson(page, step)["lesson"] is None
+    assert page.lesson.lesson is None
 
 
 @pytest.mark.parametrize("name", ["", "three", None, ["two-devices"], {"a": 1}, "x" * 100_000])
-def test_a_lesson_that_is_not_there_is_told(talk, name):
-    talk.receive({"type": "lesson", "lesson": name, "step": 1})
-    assert talk.sent[-1]["lesson"] is None
-    assert "no such lesson" in encode(talk.sent[-1])
-    assert len(encode(talk.sent[-1])) < 2000
+def test_a_lesson_that_is_not_there_is_refused(page, name):
+    page.receive({"type": "lesson", "lesson": name, "step": 1})
+    assert page.sent[-1]["lesson"] is None
+    assert "no such lesson" in encode(page.sent[-1])
+    assert len(encode(page.sent[-1])) < 2000
 
 
-def test_the_words_tell_the_plan_once_it_is_there(talk):
-    lesson(talk)
-    before = text_of(talk.sent[-1]["props"][ids.LESSON_TEXT]["children"])
+def test_the_words_tell_the_plan_once_it_is_there(page):
+    lesson(page)
+    before = text_of(page.sent[-1]["props"][ids.LESSON_TEXT]["children"])
     assert before == "OneIt takes – & <b>idles</b> –."
-    words, verdict = answered(talk, devices=1, micro_batches=4)
+    words, verdict = answered(page, devices=1, micro_batches=4)
     assert words.startswith("OneIt takes ")
     assert "–" not in words
     assert verdict == ""
 
 
-def test_a_question_begins_with_the_steps_own_plan_and_looks_at_what_follows(talk):
-    lesson(talk, 2)
+def test_a_question_begins_with_the_steps_own_plan_and_looks_at_what_follows(page):
+    lesson(page, 2)
     own = {"devices": 2, "micro_batches": 4, "memory": 2**30}
-    words, verdict = answered(talk, **own)
+    words, verdict = answered(page, **own)
     assert "It took" in words
     assert "Move Micro-batches. Wanted: bubble below" in verdict
-    _, verdict = answered(talk, **{**own, "micro_batches": 8})
+    _, verdict = answered(page, **{**own, "micro_batches": 8})
     assert "Not yet: bubble" in verdict  # the stand-in's plan is the same
     assert verdict.endswith("More pieces.")
-    _, verdict = answered(talk, **{**own, "devices": 3})
+    _, verdict = answered(page, **{**own, "devices": 3})
     assert "Also changed: GPUs" in verdict
 
 
-def test_a_question_that_is_kept_from_before_has_no_first_plan(talk):
-    lesson(talk, 2, keep=True)
-    _, verdict = answered(talk, devices=2, micro_batches=16, memory=2**30)
+def test_a_question_that_is_kept_from_before_has_no_first_plan(page):
+    lesson(page, 2, same_controls=True)
+    _, verdict = answered(page, devices=2, micro_batches=16, memory=2**30)
     assert "start the step again" in verdict
 
 
-def test_who_has_left_a_lesson_is_told_no_more_of_it(talk):
-    lesson(talk)
-    talk.receive({"type": "leave-lesson"})
-    talk.sent.clear()
-    talk.receive({"type": "solve", "session": {"model": "chain"}})
-    hear = talk.backend.requests[-1][1]
-    hear(events.model(chain_workload()))
-    hear(result())
-    assert not [message for message in talk.sent if ids.LESSON_TEXT in message.get("props", {})]
+def test_who_has_left_a_lesson_is_sent_no_more_of_it(page):
+    lesson(page)
+    page.receive({"type": "leave-lesson"})
+    page.sent.clear()
+    page.receive({"type": "solve", "session": {"model": "chain"}})
+    on_event = page.backend.requests[-1][1]
+    on_event(events.model(chain_workload()))
+    on_event(result())
+    assert not [message for message in page.sent if ids.LESSON_TEXT in message.get("props", {})]
 
 
 def test_the_menu_has_titles_as_text():

@@ -6,19 +6,19 @@ from explorer.reviews.difference import difference, difference_object
 from explorer.view import events
 from explorer.web.parts.scenario_panel import scenarios
 from explorer.web.serving.live import encode
-from tests.browser.test_conversation import result, solve, talk
+from tests.browser.test_conversation import page, result, solve
 from tests.explorer.view.small import chain_problem, chain_workload, even_plan
 
-__all__ = ["talk"]
+__all__ = ["page"]
 
 
-def test_every_plan_that_is_kept_has_a_name_of_its_own(talk):
+def test_every_plan_that_is_kept_has_a_name_of_its_own(page):
     for number, seconds in enumerate((1.0, 1.0, 1.0, 2.0)):
-        tell = solve(talk, model="chain", seed=number)
-        tell(events.model(chain_workload()))
-        tell({**result(), "plan": {**result()["plan"], "held": f"plan-{number}", "objective_s": seconds}})
-        talk.receive({"type": "keep"})
-    assert [one.name for one in talk.kept] == [
+        on_event = solve(page, model="chain", seed=number)
+        on_event(events.model(chain_workload()))
+        on_event({**result(), "plan": {**result()["plan"], "held": f"plan-{number}", "objective_s": seconds}})
+        page.receive({"type": "keep"})
+    assert [one.name for one in page.scenarios] == [
         "4 devices, 8 micro-batches, auto",
         "4 devices, 8 micro-batches, auto, 1 s",
         "4 devices, 8 micro-batches, auto, 1 s (3)",

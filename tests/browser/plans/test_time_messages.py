@@ -9,22 +9,22 @@ import pytest
 from explorer.view import events
 from explorer.web.contract import ids
 from explorer.web.serving.live import encode
-from tests.browser.test_conversation import result, solve, talk
+from tests.browser.test_conversation import page, result, solve
 from tests.explorer.view.small import chain_workload
 
-__all__ = ["talk"]
+__all__ = ["page"]
 
 
 @pytest.fixture
-def answered(talk):
-    tell = solve(talk, model="chain")
-    tell(events.model(chain_workload()))
-    tell(result())
-    talk.sent.clear()
-    return talk
+def answered(page):
+    on_event = solve(page, model="chain")
+    on_event(events.model(chain_workload()))
+    on_event(result())
+    page.sent.clear()
+    return page
 
 
-def test_the_course_of_the_drawn_plan_is_told_once(answered):
+def test_the_course_of_the_drawn_plan_is_sent_once(answered):
     answered.receive({"type": "course"})
     (message,) = answered.sent
     content = json.loads(encode(message))["course"]
@@ -32,10 +32,10 @@ def test_the_course_of_the_drawn_plan_is_told_once(answered):
     assert [device["name"] for device in content["devices"]] == [f"GPU {i}" for i in range(4)]
 
 
-def test_nothing_is_told_before_there_is_a_plan(talk):
-    talk.receive({"type": "course"})
-    talk.receive({"type": "waits", "device": 0, "at_s": 0.0})
-    assert talk.sent == []
+def test_nothing_is_sent_before_there_is_a_plan(page):
+    page.receive({"type": "course"})
+    page.receive({"type": "waits", "device": 0, "at_s": 0.0})
+    assert page.sent == []
 
 
 def test_a_schedule_that_is_too_large_says_so(answered):
@@ -48,7 +48,7 @@ def test_a_schedule_that_is_too_large_says_so(answered):
     assert len(answered.sent) == 1
 
 
-def test_a_wait_is_told_in_the_inspector_and_as_a_way_through_the_schedule(answered):
+def test_a_wait_is_shown_in_the_inspector_and_as_a_way_through_the_schedule(answered):
     answered.receive({"type": "waits", "device": 3, "at_s": 0.001})
     (message,) = answered.sent
     encode(message)
@@ -61,7 +61,7 @@ def test_a_wait_is_told_in_the_inspector_and_as_a_way_through_the_schedule(answe
     assert answered.selected is None
 
 
-def test_a_busy_device_is_told_in_words_only(answered):
+def test_a_busy_device_is_described_in_words_only(answered):
     answered.receive({"type": "waits", "device": 0, "at_s": 0.001})
     assert answered.sent == [{"type": "say", "text": "GPU 0 works then"}]
 
