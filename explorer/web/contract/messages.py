@@ -297,7 +297,7 @@ class LessonMessage(TypedDict):
     step: NotRequired[int]
     back: NotRequired[tuple[str, int] | None]
     next: NotRequired[tuple[str, int] | None]
-    keep: NotRequired[bool]
+    same_controls: NotRequired[bool]
     light: NotRequired[Sequence[str]]
     move: NotRequired[Sequence[str]]
     controls: NotRequired[Controls]

@@ -169,7 +169,11 @@ def test_a_comparison_names_those_that_are_not_distinguished_from_the_best(
     done = list(compare(entries(problem, ("pipedream", "equal", "single")), solver=lambda *_, **__: next(given)))
     rows = [one.row for one in done]
     assert [row.alike for row in rows] == [(), ("pipedream",), ()]
-    assert {one.row.planner: one.apart for one in ranked(rows)} == {"equal": None, "pipedream": False, "single": True}
+    assert {one.row.planner: one.distinct for one in ranked(rows)} == {
+        "equal": None,
+        "pipedream": False,
+        "single": True,
+    }
     result = comparison_list("gpt-small", problem, done)
     assert [row["told_apart_from_best"] for row in result] == [None, False, True]
     print_comparison("gpt-small", problem, done, 1.0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.jobs.held_plans import KEPT, file_of, hold, text_of, unpacked_text
+from explorer.jobs.held_plans import MOST, file_of, hold, text_of, unpacked_text
 from explorer.jobs.past_runs import past_runs
 from explorer.jobs.replan import replan_job
 from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
@@ -64,7 +64,7 @@ def test_a_plan_that_is_held_is_given_out_whole():
 
 def test_the_oldest_plans_are_let_go():
     first = hold(result(), "chain")
-    for _ in range(KEPT):
+    for _ in range(MOST):
         hold(result(), "chain")
     with pytest.raises(InvalidProblem, match="solve again"):
         file_of(first)

@@ -28,7 +28,7 @@ LIMITS = Limits(Effort.QUICK)
 
 @dataclass
 class Remembered:
-    """Keeps answers as text, by the question and what its search began with. asked: how often each was kept."""
+    """Keeps answers as text, by the question and what its search began with. asked: how often each was stored."""
 
     answers: dict[tuple[str, str], str] = field(default_factory=dict)
     stored: list[str] = field(default_factory=list)
