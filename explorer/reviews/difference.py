@@ -91,8 +91,8 @@ class Difference:
     questions: what was asked otherwise, a line each. match: device of the first -> of the second, where it has a
     counterpart. moved: see `moved_modules`; places have the second plan's labels. elsewhere: the operators that
     moved. figures, metrics, micro_batches, stages, names: of each plan; names: of its devices. hashes: of the plans.
-    told_apart: whether their times differ by more than estimates of what they do differently are off
-    (`costs.interval.told_apart`), None where that is not known, or they answer different questions.
+    distinguishable: whether their times differ by more than estimates of what they do differently are off
+    (`costs.interval.distinguishable`), None where that is not known, or they answer different questions.
     """
 
     operators: int

@@ -39,7 +39,7 @@ class Row:
     planner: the name with the options that were given, "downset-dp:downset_budget=10". status: a
     `Status`, UNSUPPORTED or FAILED, with ``reason`` for those two. bound_s: what this planner proved. figures: of its
     plan. alike: planners of rows before, of the same contiguity, from whose plans estimates do not distinguish its plan
-    (`costs.interval.told_apart`); None where that is not known.
+    (`costs.interval.distinguishable`); None where that is not known.
     """
 
     planner: str

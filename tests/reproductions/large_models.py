@@ -130,7 +130,7 @@ def main() -> None:
     traced_s = time.perf_counter() - began
     outcome = search_degrees(
         divided.at, question, make_cluster(whole, question), question.chosen_planner(),
-        terms={"effort": question.effort, "time_limit_s": question.time_limit_s}, ask=solve,
+        terms={"effort": question.effort, "time_limit_s": question.time_limit_s}, solver=solve,
         begin=lambda words: print(f"{time.perf_counter() - began:7.1f} s  {words}", flush=True),
     )  # fmt: skip
     result = outcome.result

@@ -49,8 +49,8 @@ class OwnersFile:
         by_path: Any = request
         if getattr(by_path, "model", None) == self.name:
             by_path = replace(by_path, model=self.path)
-        elif getattr(getattr(by_path, "ask", None), "model", None) == self.name:
-            by_path = replace(by_path, ask=replace(by_path.ask, model=self.path))
+        elif getattr(getattr(by_path, "search", None), "model", None) == self.name:
+            by_path = replace(by_path, search=replace(by_path.search, model=self.path))
         return cast(RequestT, by_path)
 
 

@@ -157,7 +157,7 @@ def test_a_difference_says_whether_estimates_tell_it() -> None:
     distinct = difference((problem, even), (problem, lopsided))
     assert distinct.distinguishable is True
     assert "estimates" not in shown.verdict_words(distinct)
-    assert "less than the estimates" in shown.verdict_words(replace(distinct, told_apart=False))
+    assert "less than the estimates" in shown.verdict_words(replace(distinct, distinguishable=False))
     assert difference((problem, even), (problem, even)).distinguishable is False
 
 

@@ -18,7 +18,7 @@ from explorer.sweeps.execution.questions import Limits, Question
 from solvers.errors import TraceError
 from solvers.programs.background import Background
 from solvers.programs.processes.pool import MOST_TRIES
-from tests.explorer.jobs.workers.fakes import FAKE, WAIT_S, Ask, Events
+from tests.explorer.jobs.workers.fakes import FAKE, WAIT_S, Events, Request
 from tests.explorer.question.test_tracer import MODEL
 from tests.explorer.view.small import chain_problem
 from tests.solvers.programs.processes.test_process import gone
@@ -35,7 +35,7 @@ class JobKind:
 
     def begin(self):
         """Something that takes long and heeds nothing."""
-        self.job = self.jobs.start("place", Ask("deaf", LONG_S), self.events)
+        self.job = self.jobs.start("place", Request("deaf", LONG_S), self.events)
         self.events.until("loading")
         return self.jobs.workers[0].process
 

@@ -68,13 +68,13 @@ def plan(key, nbytes):
 def test_the_oldest_go_first_and_graphs_are_kept_once():
     plans = Plans(most=3, max_bytes=10_000)
     for number in range(3):
-        plans.keep(str(number), plan("graph", 10))
+        plans.put(str(number), plan("graph", 10))
     assert plans.nbytes == 130
     assert plans.get("0").problem.graph is plans.get("2").problem.graph
-    plans.keep("3", plan("other", 10))
+    plans.put("3", plan("other", 10))
     assert plans.get("0") is None
     assert plans.nbytes == 230
-    plans.keep("4", plan("other", 9_900))
+    plans.put("4", plan("other", 9_900))
     assert plans.get("4") is not None
     assert plans.get("3") is None
     assert plans.nbytes == 10_000

@@ -14,7 +14,7 @@ from explorer.jobs.workers.job import Job
 from explorer.jobs.workers.jobs import Jobs
 from explorer.jobs.workers.worker import process_spec
 from solvers.programs.processes import pool as pool_module
-from tests.explorer.jobs.workers.fakes import BROKEN, FAKE, LATE, LATER, STARTS, Ask, Events
+from tests.explorer.jobs.workers.fakes import BROKEN, FAKE, LATE, LATER, STARTS, Events, Request
 
 LONG_S = 100.0
 
@@ -65,9 +65,9 @@ def begun(jobs, kind, request, visitor=""):
 
 def test_two_cancels_that_are_not_heeded_leave_the_job_of_a_third_alone():
     with pool() as jobs:
-        first = begun(jobs, "place", Ask("first", LONG_S), "a")
-        second = start(jobs, "place", Ask("second", LONG_S), "b")
-        third = start(jobs, "ask", Ask("third"), "c")
+        first = begun(jobs, "place", Request("first", LONG_S), "a")
+        second = start(jobs, "place", Request("second", LONG_S), "b")
+        third = start(jobs, "ask", Request("third"), "c")
         jobs.cancel(first.job)
         assert "ended unexpectedly" in first.end()["message"]
         second.until("loading")
@@ -78,16 +78,16 @@ def test_two_cancels_that_are_not_heeded_leave_the_job_of_a_third_alone():
 
 def test_a_job_that_waits_moves_on_when_the_worker_dies_however_often():
     with pool() as jobs:
-        dying = [start(jobs, "export", Ask(str(i))) for i in range(3)]
-        waiting = start(jobs, "ask", Ask("waits"))
+        dying = [start(jobs, "export", Request(str(i))) for i in range(3)]
+        waiting = start(jobs, "ask", Request("waits"))
         assert all("exit code 7" in events.end()["message"] for events in dying)
         assert waiting.end()["answer"]["name"] == "waits"
 
 
 def test_a_cancel_that_is_not_heeded_kills_one_worker_of_several():
     with pool(2) as jobs:
-        deaf = begun(jobs, "place", Ask("deaf", LONG_S), "a")
-        busy = begun(jobs, "ask", Ask("busy", LONG_S), "b")
+        deaf = begun(jobs, "place", Request("deaf", LONG_S), "a")
+        busy = begun(jobs, "ask", Request("busy", LONG_S), "b")
         worker = jobs._jobs[busy.job].worker.process
         jobs.cancel(deaf.job)
         assert "ended unexpectedly" in deaf.end()["message"]
@@ -97,8 +97,8 @@ def test_a_cancel_that_is_not_heeded_kills_one_worker_of_several():
 
 def test_a_job_that_waits_ends_as_soon_as_it_is_cancelled():
     with pool() as jobs:
-        running = begun(jobs, "ask", Ask("running", LONG_S))
-        waiting = start(jobs, "ask", Ask("waiting"))
+        running = begun(jobs, "ask", Request("running", LONG_S))
+        waiting = start(jobs, "ask", Request("waiting"))
         jobs.cancel(waiting.job)
         assert waiting.end()["message"] == "the job was cancelled before it began"
         jobs.cancel(running.job)
@@ -107,10 +107,10 @@ def test_a_job_that_waits_ends_as_soon_as_it_is_cancelled():
 
 def test_another_worker_starts_when_a_second_job_waits_and_not_before():
     with pool(3) as jobs:
-        assert start(jobs, "ask", Ask("first")).end()["answer"]
-        assert start(jobs, "ask", Ask("second")).end()["answer"]
+        assert start(jobs, "ask", Request("first")).end()["answer"]
+        assert start(jobs, "ask", Request("second")).end()["answer"]
         assert len(jobs.workers) == 1
-        one, two = start(jobs, "ask", Ask("one", LONG_S)), start(jobs, "ask", Ask("two", LONG_S))
+        one, two = start(jobs, "ask", Request("one", LONG_S)), start(jobs, "ask", Request("two", LONG_S))
         one.until("loading")
         two.until("loading")
         assert len(jobs.workers) == 2
@@ -121,9 +121,9 @@ def test_another_worker_starts_when_a_second_job_waits_and_not_before():
 
 def test_a_brief_job_does_not_wait_behind_searches():
     with pool(1, interactive=True) as jobs:
-        running = begun(jobs, "ask", Ask("running", LONG_S), "a")
-        waiting = start(jobs, "ask", Ask("waiting"), "a")
-        assert start(jobs, "review", Ask("brief"), "b").end()["answer"]["name"] == "brief"
+        running = begun(jobs, "ask", Request("running", LONG_S), "a")
+        waiting = start(jobs, "ask", Request("waiting"), "a")
+        assert start(jobs, "review", Request("brief"), "b").end()["answer"]["name"] == "brief"
         assert not running.ended()
         jobs.cancel(running.job)
         assert waiting.end()["answer"]["name"] == "waiting"
@@ -132,9 +132,9 @@ def test_a_brief_job_does_not_wait_behind_searches():
 
 def test_what_takes_long_leaves_a_worker_to_first_plans():
     with pool(2) as jobs:
-        compared = [start(jobs, "compare", Ask(str(i), LONG_S), f"v{i}") for i in range(3)]
+        compared = [start(jobs, "compare", Request(str(i), LONG_S), f"v{i}") for i in range(3)]
         compared[0].until("loading")
-        assert start(jobs, "ask", Ask("first plan"), "w").end()["answer"]["name"] == "first plan"
+        assert start(jobs, "ask", Request("first plan"), "w").end()["answer"]["name"] == "first plan"
         assert [events.ended() for events in compared] == [False] * 3
         for events in reversed(compared):  # those that wait first: the end of the first would begin the second
             jobs.cancel(events.job)
@@ -143,8 +143,8 @@ def test_what_takes_long_leaves_a_worker_to_first_plans():
 
 def test_the_place_in_the_queue_is_reported_and_updated():
     with pool() as jobs:
-        running = begun(jobs, "ask", Ask("running", LONG_S), "a")
-        second, third = start(jobs, "ask", Ask("second", LONG_S), "b"), start(jobs, "ask", Ask("third"), "c")
+        running = begun(jobs, "ask", Request("running", LONG_S), "a")
+        second, third = start(jobs, "ask", Request("second", LONG_S), "b"), start(jobs, "ask", Request("third"), "c")
         assert second.until("waiting")["before"] == 1
         assert third.until("waiting")["before"] == 2
         jobs.cancel(running.job)
@@ -156,14 +156,14 @@ def test_the_place_in_the_queue_is_reported_and_updated():
 
 def test_visitors_are_served_in_turn():
     with pool() as jobs:
-        running = begun(jobs, "ask", Ask("running", LONG_S), "a")
+        running = begun(jobs, "ask", Request("running", LONG_S), "a")
         order = []
 
         def note(name):
             return lambda event: order.append(name) if event["kind"] == "done" else None
 
         for name in ("a1", "a2", "a3", "b1", "b2", "c1"):
-            jobs.start("ask", Ask(name), note(name), name[0])
+            jobs.start("ask", Request(name), note(name), name[0])
         jobs.cancel(running.job)
         assert until(lambda: len(order) == 6)
         assert order == ["b1", "c1", "a1", "b2", "a2", "a3"]
@@ -171,35 +171,35 @@ def test_visitors_are_served_in_turn():
 
 def test_the_worker_that_has_a_model_gets_its_next_job():
     with pool(2) as jobs:
-        one = begun(jobs, "ask", Ask("one", LONG_S, model="big"))
-        two = begun(jobs, "ask", Ask("two", LONG_S, model="small"))
+        one = begun(jobs, "ask", Request("one", LONG_S, model="big"))
+        two = begun(jobs, "ask", Request("two", LONG_S, model="small"))
         for events in (one, two):
             jobs.cancel(events.job)
         has = {"big": one.end()["answer"]["by"], "small": two.end()["answer"]["by"]}
         for model in ("small", "big", "big", "small"):
-            assert start(jobs, "ask", Ask(model=model)).end()["answer"]["by"] == has[model]
+            assert start(jobs, "ask", Request(model=model)).end()["answer"]["by"] == has[model]
 
 
 def test_a_question_in_place_of_another_goes_to_the_worker_that_is_about_to_have_its_model():
     with pool(2) as jobs:
-        idle = begun(jobs, "ask", Ask("idle", LONG_S))
-        question = begun(jobs, "ask", Ask("asked", LONG_S, model="asked for nowhere else"))
+        idle = begun(jobs, "ask", Request("idle", LONG_S))
+        question = begun(jobs, "ask", Request("asked", LONG_S, model="asked for nowhere else"))
         question.until("model")
         jobs.cancel(idle.job)
         idle.end()
         jobs.cancel(question.job)
-        again = start(jobs, "ask", Ask("again", model="asked for nowhere else"))
+        again = start(jobs, "ask", Request("again", model="asked for nowhere else"))
         assert again.end()["answer"]["by"] == question.end()["answer"]["by"]
 
 
 def test_a_job_without_progress_is_ended_with_its_reason(monkeypatch):
     monkeypatch.setattr(scheduler, "MARGIN_S", 0.3)
     with pool() as jobs:
-        deaf = start(jobs, "place", Ask("deaf", LONG_S, time_limit_s=0.1))
+        deaf = start(jobs, "place", Request("deaf", LONG_S, time_limit_s=0.1))
         shown = deaf.end()
         assert shown["kind"] == "failed"
         assert "time limit of 100 ms, took more than 400 ms and was stopped" in shown["message"]
-        heeds = start(jobs, "ask", Ask("heeds", LONG_S, time_limit_s=0.1)).end()
+        heeds = start(jobs, "ask", Request("heeds", LONG_S, time_limit_s=0.1)).end()
         assert heeds["answer"]["stopped"]
         assert "was stopped" in heeds["cut_off"]
 
@@ -207,7 +207,7 @@ def test_a_job_without_progress_is_ended_with_its_reason(monkeypatch):
 def test_a_search_has_its_own_limit_once_there_is_a_model(monkeypatch):
     monkeypatch.setattr(scheduler, "MARGIN_S", 0.3)
     with pool() as jobs:
-        event = start(jobs, "place", Ask("deaf", LONG_S, model="chain", time_limit_s=0.1)).end()
+        event = start(jobs, "place", Request("deaf", LONG_S, model="chain", time_limit_s=0.1)).end()
         assert "with a time limit of 100 ms" in event["message"]
 
 
@@ -216,15 +216,15 @@ def test_who_cannot_hear_keeps_nobody_else_from_it(caplog):
         raise RuntimeError("broken on purpose")
 
     with pool() as jobs:
-        jobs.start("ask", Ask("unheard of"), fails)
-        assert start(jobs, "ask", Ask("heard of")).end()["answer"]["name"] == "heard of"
+        jobs.start("ask", Request("unheard of"), fails)
+        assert start(jobs, "ask", Request("heard of")).end()["answer"]["name"] == "heard of"
     assert "broken on purpose" in caplog.text
 
 
 def test_a_job_that_gets_on_may_take_as_long_as_it_likes(monkeypatch):
     monkeypatch.setattr(scheduler, "MARGIN_S", 2.0)
     with pool() as jobs:
-        event = start(jobs, "help", Ask("many", 0.2, parts=11)).end()
+        event = start(jobs, "help", Request("many", 0.2, parts=11)).end()
         assert event == {"kind": "done", "answer": event["answer"]}
         assert not event["answer"]["stopped"]
 
@@ -232,19 +232,19 @@ def test_a_job_that_gets_on_may_take_as_long_as_it_likes(monkeypatch):
 def test_a_trace_that_never_ends_is_ended(monkeypatch):
     monkeypatch.setattr(scheduler, "TRACE_S", 0.3)
     with pool() as jobs:
-        tracing = start(jobs, "unheard", Ask("deaf", LONG_S, model="never"))
+        tracing = start(jobs, "unheard", Request("deaf", LONG_S, model="never"))
         assert "tracing this model took more than 300 ms" in tracing.end()["message"]
 
 
 def test_the_best_plan_is_kept_when_the_process_of_a_search_is_ended():
     with pool() as jobs:
-        stuck = start(jobs, "solve", Ask("stuck", LONG_S))
+        stuck = start(jobs, "solve", Request("stuck", LONG_S))
         stuck.until("progress")
         jobs.cancel(stuck.job)
         ended = stuck.end()
         assert (ended["kind"], ended["stop_reason"], ended["cut_off"]) == ("result", "CANCELLED", "")
         assert ended["plan"]["objective_s"] == 2.0
-        dies = start(jobs, "solve", Ask("dies", LONG_S))
+        dies = start(jobs, "solve", Request("dies", LONG_S))
         dies.until("progress")
         jobs._jobs[dies.job].worker.process.kill()
         ended = dies.end()
@@ -255,17 +255,17 @@ def test_the_best_plan_is_kept_when_the_process_of_a_search_is_ended():
 def test_what_needs_more_memory_than_a_worker_has_is_reported_and_the_next_question_answered():
     pytest.importorskip("resource")
     with pool(spec=replace(FAKE, memory_bytes=2**30)) as jobs:
-        assert start(jobs, "sweep", Ask("small", memory_bytes=2**20)).end()["answer"]["bytes"] == 2**20
-        refused = start(jobs, "sweep", Ask("large", memory_bytes=2**30)).end()
+        assert start(jobs, "sweep", Request("small", memory_bytes=2**20)).end()["answer"]["bytes"] == 2**20
+        refused = start(jobs, "sweep", Request("large", memory_bytes=2**30)).end()
         assert "more than the 1 GiB that a worker may take" in refused["message"]
-        assert start(jobs, "sweep", Ask("small", memory_bytes=2**20)).end()["answer"]["bytes"] == 2**20
+        assert start(jobs, "sweep", Request("small", memory_bytes=2**20)).end()["answer"]["bytes"] == 2**20
 
 
 def test_workers_that_cannot_even_begin_are_reported(monkeypatch):
     monkeypatch.setattr(pool_module, "PAUSE_S", 0.01)
     monkeypatch.setattr(pool_module, "FAILED_STARTS", 3)
     with pool(spec=BROKEN) as jobs:
-        event = start(jobs, "ask", Ask("nobody"))
+        event = start(jobs, "ask", Request("nobody"))
         why = "the pretending process ended 3 times in a row while it started (exit code 9)"
         assert event.end()["message"] == why
 
@@ -278,7 +278,7 @@ def test_who_waits_for_workers_that_end_while_they_start_is_reported_and_answere
     for i in range(3):
         (tmp_path / str(i)).touch()
     with pool(2, spec=LATE) as jobs:
-        waiting = [start(jobs, "ask", Ask(name), name) for name in "ab"]
+        waiting = [start(jobs, "ask", Request(name), name) for name in "ab"]
         for events in waiting:
             while not (shown := events.until("waiting", "failed"))["why"]:
                 pass
@@ -289,7 +289,7 @@ def test_who_waits_for_workers_that_end_while_they_start_is_reported_and_answere
 def test_who_waits_is_answered_though_starting_workers_are_killed(monkeypatch):
     monkeypatch.setattr(pool_module, "PAUSE_S", 0.01)
     jobs = Jobs(FAKE, 2)
-    waiting = [start(jobs, "ask", Ask(name), name) for name in "ab"]
+    waiting = [start(jobs, "ask", Request(name), name) for name in "ab"]
     for _ in range(3):
         assert until(lambda: bool(jobs.workers))
         (worker,) = jobs.workers
@@ -302,14 +302,14 @@ def test_who_waits_is_answered_though_starting_workers_are_killed(monkeypatch):
 
 def test_workers_that_cannot_begin_fail_nobody_while_another_works(monkeypatch):
     with pool(2) as jobs:
-        long = begun(jobs, "ask", Ask("long", LONG_S), "a")
+        long = begun(jobs, "ask", Request("long", LONG_S), "a")
         monkeypatch.setattr(jobs, "spec", process_spec(BROKEN))
         monkeypatch.setattr(pool_module, "PAUSE_S", 0.01)
         monkeypatch.setattr(pool_module, "FAILED_STARTS", 2)
         for worker in [worker for worker in jobs.workers if worker.task is None]:
             worker.process.kill()
         assert until(lambda: len(jobs.workers) == 1)
-        waits = start(jobs, "ask", Ask("waits"), "b")
+        waits = start(jobs, "ask", Request("waits"), "b")
         assert until(lambda: jobs.failed_starts > 2 and len(jobs.workers) == 1)
         assert not waits.ended()
         jobs.cancel(long.job)
@@ -329,16 +329,16 @@ def test_workers_of_a_server_for_others_are_there_before_anybody_asks_and_again_
 
 def test_what_is_closed_says_so():
     jobs = Jobs(FAKE)
-    waiting = start(jobs, "ask", Ask("waiting", LONG_S))
+    waiting = start(jobs, "ask", Request("waiting", LONG_S))
     jobs.close()
     assert waiting.end()["message"] == "the server is shutting down"
     with pytest.raises(RuntimeError):
-        jobs.start("ask", Ask("late"), lambda event: None)
+        jobs.start("ask", Request("late"), lambda event: None)
 
 
 def test_a_worker_that_compiles_is_not_killed_by_a_cancel():
     with pool() as jobs:
-        deaf = begun(jobs, "place", Ask("deaf", LONG_S))
+        deaf = begun(jobs, "place", Request("deaf", LONG_S))
         worker = jobs._jobs[deaf.job].worker
         jobs._message(worker, "compiling", deaf.job, "pipeline draft", 2.0)
         jobs.cancel(deaf.job)
@@ -366,7 +366,7 @@ class Watched:
 )
 def test_a_worker_that_others_keep_from_the_processor_has_more_time_to_heed(waited_s, cpu_s, killed):
     jobs = Jobs(FAKE)
-    job = Job("job1", "place", Ask(), print)
+    job = Job("job1", "place", Request(), print)
     worker = Watched(job, cpu_s)
     jobs._kill(job, worker, (time.monotonic() - waited_s, 0.0))
     assert worker.killed == killed
@@ -376,14 +376,14 @@ def test_a_worker_that_others_keep_from_the_processor_has_more_time_to_heed(wait
 
 def test_the_work_of_a_worker_is_counted():
     with pool() as jobs:
-        running = begun(jobs, "ask", Ask("running", LONG_S))
+        running = begun(jobs, "ask", Request("running", LONG_S))
         assert jobs._jobs[running.job].worker.process.cpu_s() > 0.0
 
 
 def test_what_is_compiled_before_the_first_job_is_reported_to_those_who_wait():
     jobs = Jobs(FAKE)
     try:
-        waits = start(jobs, "ask", Ask("waits", LONG_S))
+        waits = start(jobs, "ask", Request("waits", LONG_S))
         worker = jobs.workers[0]
         if not worker.ready:
             jobs._message(worker, "compiling", "", "pipeline draft", 1.0)
@@ -396,11 +396,11 @@ def test_a_worker_that_has_to_compile_answers_first_and_compiles_when_it_is_idle
     jobs = Jobs(LATER)
     try:
         first, second = Events(), Events()
-        jobs.start("ask", Ask("first"), first)
+        jobs.start("ask", Request("first"), first)
         assert first.until("done", "compiling")["kind"] == "done"
         assert until(lambda: jobs.workers[0].task is None)
         time.sleep(LATER.idle_s * 2)
-        jobs.start("ask", Ask("second"), second)
+        jobs.start("ask", Request("second"), second)
         received = second.until("compiling", "done")
         assert (received["kind"], received["kernel"]) == ("compiling", "")  # that what it waited for is done
         assert second.until("done")["answer"]["name"] == "second"

@@ -7,7 +7,7 @@ from collections import Counter
 
 from explorer.jobs.workers.job import Job, JobWorker
 from explorer.jobs.workers.scheduler import MOST_PASSED, FairQueue, Scheduler
-from tests.explorer.jobs.workers.fakes import Ask
+from tests.explorer.jobs.workers.fakes import Request
 
 
 def waiting(*names):
@@ -20,7 +20,7 @@ def waiting(*names):
 
 def job(name, model=""):
     kind = "review" if name.endswith("?") else "compare" if name[0].isupper() else "solve"
-    return Job(name, kind, Ask(name, model=model), print, name[0].lower())
+    return Job(name, kind, Request(name, model=model), print, name[0].lower())
 
 
 def names(jobs):

@@ -12,7 +12,7 @@ from explorer.question.settings import Settings
 from explorer.question.tracer import Stopped
 from explorer.view import events
 from solvers.search.effort import Effort
-from tests.explorer.jobs.workers.fakes import FAKE, WAIT_S, Ask, Events, Search
+from tests.explorer.jobs.workers.fakes import FAKE, WAIT_S, Events, Request, Search
 
 LONG_S = 100.0
 
@@ -25,18 +25,18 @@ def jobs():
 
 
 def start(jobs, kind, request, visitor=""):
-    received = Events()
-    received.job = jobs.start(kind, request, received, visitor)
-    return received
+    messages = Events()
+    messages.job = jobs.start(kind, request, messages, visitor)
+    return messages
 
 
-def kinds(received):
-    return [event["kind"] for event in tuple(received.queue.queue)]
+def kinds(messages):
+    return [event["kind"] for event in tuple(messages.queue.queue)]
 
 
 def blocked(jobs):
     """A job that keeps the only worker busy until it is cancelled."""
-    block = start(jobs, "ask", Ask("blocks", LONG_S), "blocks")
+    block = start(jobs, "ask", Request("blocks", LONG_S), "blocks")
     block.until("loading")
     return block
 
@@ -61,7 +61,7 @@ def test_equal_questions_are_answered_by_one_search_that_waits_or_goes_on(jobs):
 def test_a_question_of_its_own_is_searched_alone(jobs):
     block = blocked(jobs)
     jobs_of = [start(jobs, "solve", Search(name, seed_s), "a") for name, seed_s in (("x", 0.0), ("y", 0.0), ("x", 0.1))]
-    alike = [start(jobs, "ask", Ask("x"), "a") for _ in range(2)]
+    alike = [start(jobs, "ask", Request("x"), "a") for _ in range(2)]
     assert len({id(job) for job in jobs._jobs.values()}) == 6
     jobs.cancel(block.job)
     assert [one.end()["answer"]["name"] for one in (*jobs_of, *alike)] == ["x", "y", "x", "x", "x"]

@@ -172,7 +172,7 @@ def test_folders_are_named_by_time_and_model_below_the_place_of_runs(tmp_path: P
 def test_of_many_runs_the_newest_are_kept(tmp_path: Path) -> None:
     for name in "abcde":
         make(tmp_path, name, Outcome(RunStatus.DONE, iterations_s=(1.0,)))
-    assert prune(tmp_path, kept=2) == 3
+    assert prune(tmp_path, most=2) == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "e"]
 
 
@@ -205,7 +205,7 @@ def test_only_what_a_run_wrote_is_removed(tmp_path: Path) -> None:
     (root / "false").mkdir()
     (root / "false" / MARKER).write_text("{}")
     before = sorted(path.name for path in root.iterdir())
-    assert prune(root, kept=0) == 1
+    assert prune(root, most=0) == 1
     assert sorted(path.name for path in root.iterdir()) == [name for name in before if name != "old"]
     assert elsewhere.plan.is_file()
 

@@ -199,7 +199,7 @@ CASES = {
     },
     **{
         f"random DAG {seed}, gradients apart": Case(
-            random_dag(seed, apart=True), f"tests.explorer.runner.random_models:dag{seed}"
+            random_dag(seed, separate=True), f"tests.explorer.runner.random_models:dag{seed}"
         )
         for seed in range(6)
     },

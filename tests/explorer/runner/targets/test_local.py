@@ -64,7 +64,7 @@ def test_a_run_tells_its_progress_and_leaves_its_log_and_result(
 ) -> None:
     messages: list[RunProgress] = []
     folder = tmp_path / "run"
-    outcome = run(folder, monkeypatch, "finish", request=RunRequest(threads=3), heard=messages)
+    outcome = run(folder, monkeypatch, "finish", request=RunRequest(threads=3), received=messages)
     assert (outcome.status, outcome.iterations_s) == (RunStatus.DONE, (0.5, 0.25))
     steps = [(step.phase, step.done, step.of) for step in messages if not step.line]
     assert steps == [("starting", 0, 0), ("tracing", 0, 0), ("measuring", 1, 2)]
@@ -111,7 +111,7 @@ def test_a_cancelled_run_leaves_no_process_not_even_one_that_went_its_own_way(
 ) -> None:
     folder = tmp_path / "run"
     messages: list[RunProgress] = []
-    outcome = run(folder, monkeypatch, "hang", heard=messages, should_stop=lambda: messages[-1].phase == "measuring")
+    outcome = run(folder, monkeypatch, "hang", received=messages, should_stop=lambda: messages[-1].phase == "measuring")
     assert {path.name for path in folder.glob("pid-*")} == {"pid-0", "pid-1", "pid-child"}
     assert outcome.status is RunStatus.CANCELLED
     assert outcome.reason.endswith("while measuring (3 of 10)")
@@ -136,7 +136,7 @@ def test_a_rank_that_stands_still_is_named_while_the_run_goes_on(
     monkeypatch.setattr(log, "SILENT_S", 0.5)
     folder = tmp_path / "run"
     messages: list[RunProgress] = []
-    outcome = run(folder, monkeypatch, how, heard=messages, should_stop=lambda: any(step.stall for step in messages))
+    outcome = run(folder, monkeypatch, how, received=messages, should_stop=lambda: any(step.stall for step in messages))
     (message,) = [step.stall for step in messages if step.stall]
     match = re.fullmatch(words, message)
     assert match

@@ -109,7 +109,7 @@ def test_a_run_streams_its_progress_and_brings_its_result_back(head: Head, tmp_p
 def test_a_cancelled_run_ends_with_all_its_processes(head: Head, tmp_path: Path) -> None:
     messages: list[RunProgress] = []
     outcome = push(
-        target(head), tmp_path, "hang", heard=messages, should_stop=lambda: messages[-1].phase == "measuring"
+        target(head), tmp_path, "hang", received=messages, should_stop=lambda: messages[-1].phase == "measuring"
     )
     assert outcome.status is RunStatus.CANCELLED
     assert outcome.reason.startswith("cancelled after ")

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from explorer.runner.verifying.verify import (
-    apart,
     distance,
     furthest,
     largest,
+    relative_change,
     without_flat,
     without_twin_losses,
     without_twins,
@@ -65,15 +65,15 @@ def test_a_skipped_update_is_detected_though_it_is_far_smaller_than_the_paramete
     step = 4e-6 * torch.linspace(-1.0, 1.0, 100)
     once, thrice = start - step, start - step - step - step
     assert distance(once, thrice, 0.0) < 1e-5
-    assert apart(once, thrice, start) > 0.5
-    assert apart(start, thrice, start) > 0.9
+    assert relative_change(once, thrice, start) > 0.5
+    assert relative_change(start, thrice, start) > 0.9
 
 
 def test_rounding_of_the_entries_is_no_skipped_update() -> None:
     start = torch.linspace(0.5, 1.5, 100)
     moved = start - 1e-6 * torch.linspace(-1.0, 1.0, 100)
-    assert apart(torch.nextafter(moved, torch.full_like(moved, math.inf)), moved, start) < 0.01
-    assert apart(start, start.clone(), start) == 0.0
+    assert relative_change(torch.nextafter(moved, torch.full_like(moved, math.inf)), moved, start) < 0.01
+    assert relative_change(start, start.clone(), start) == 0.0
 
 
 def test_where_a_gradient_is_nearly_zero_adam_may_step_either_way() -> None:

@@ -108,7 +108,7 @@ def test_a_job_that_was_left_behind_goes_on_and_only_the_rest_is_sent() -> None:
         jobs.status = "SUCCEEDED"
         library = Remembered()
         assert sent_to(cluster, library) == EXPECTED
-        assert len(library.kept) == COUNT
+        assert len(library.stored) == COUNT
         assert len(jobs.submitted) == 2
         # another one's jobs are left alone, and so are those of a question that is not resumed
         jobs.logs += [[line for i in range(COUNT) for line in answer(i)]] * 2
@@ -124,7 +124,7 @@ def test_who_stops_ends_the_job_and_keeps_what_came() -> None:
         rows = dict(cell_rows(QUESTIONS, BASE, LIMITS, cluster, library, should_stop=lambda: bool(seen),
                               on_course=lambda course: seen.extend([1] * course.done)))  # fmt: skip
     assert list(rows) == [1]
-    assert (jobs.stopped, len(library.kept)) == (jobs.submitted, 1)
+    assert (jobs.stopped, len(library.stored)) == (jobs.submitted, 1)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_cluster_that_vanishes_leaves_what_came() -> None:
         jobs.refuses = 503
         with pytest.raises(Interrupted, match="the cluster vanished"):
             next(rows)
-    assert len(library.kept) == 1
+    assert len(library.stored) == 1
 
 
 def test_the_driver_refuses_another_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from explorer.runner.targets.target_file import RaySetup
 from explorer.sweeps.execution.cluster import Cluster
 from explorer.sweeps.execution.pool import Here
-from explorer.sweeps.execution.queue import Course, Kept, Nothing
+from explorer.sweeps.execution.queue import AnswerStore, Course, Nothing
 from explorer.sweeps.sweep import Cell, cell_rows
 from tests.explorer.runner.targets.ray_head import Head, _processes, _session, running_head
 from tests.explorer.sweeps.execution.remembered import BASE, LIMITS, Remembered, few, plain_rows
@@ -33,7 +33,9 @@ def cluster(head: Head, owner: str, **more: Any) -> Cluster:
     return Cluster(RaySetup("here", head.address, installed=True), head.token, owner=owner, **more)
 
 
-def sent_to(workers: Any, question: tuple[Cell, ...], library: Kept | None = None, **more: Any) -> list[dict[str, Any]]:
+def sent_to(
+    workers: Any, question: tuple[Cell, ...], library: AnswerStore | None = None, **more: Any
+) -> list[dict[str, Any]]:
     return plain_rows(cell_rows(question, BASE, LIMITS, workers, library or Nothing(), **more))
 
 
@@ -42,7 +44,7 @@ def test_a_cluster_gives_the_same_rows_and_solves_nothing_twice(head: Head) -> N
     here = sent_to(Here(), question)
     seen: list[Course] = []
     assert sent_to(cluster(head, "one"), question, library, on_course=seen.append) == here
-    assert len(library.kept) == len(question)
+    assert len(library.stored) == len(question)
     assert max(len(course.running) for course in seen) == 2  # both nodes
     nowhere = Cluster(RaySetup("here", "http://127.0.0.1:1"))
     assert sent_to(nowhere, question, library) == here  # which asks nobody
@@ -63,4 +65,4 @@ def test_a_node_that_dies_costs_its_questions_another_try(head: Head) -> None:
     rows = sent_to(cluster(head, "three"), question, library, on_course=kill_the_second)
     assert dead
     assert rows == sent_to(Here(), question)
-    assert len(library.kept) == len(question)
+    assert len(library.stored) == len(question)

@@ -23,7 +23,7 @@ from tests.explorer.sweeps.execution.remembered import BASE, LIMITS, Remembered,
 def test_two_processes_give_the_rows_of_one_and_what_is_stored_is_not_solved_again() -> None:
     question, library = few(), Remembered()
     here = plain_rows(cell_rows(question, BASE, LIMITS, Here(), library))
-    assert len(library.kept) == len(question)
+    assert len(library.stored) == len(question)
     assert [row["started_from"] for row in here] == [None, 0, None, None, None, 4, None, None]
     with closing(Pool(2)) as pool:
         seen: list[Course] = []
@@ -31,7 +31,7 @@ def test_two_processes_give_the_rows_of_one_and_what_is_stored_is_not_solved_aga
         assert len(pool.processes()) == 2
         assert there == here
         assert max(len(course.running) for course in seen) == 2
-        assert (seen[-1].done, seen[-1].kept, seen[-1].running) == (len(question), 0, ())
+        assert (seen[-1].done, seen[-1].cached, seen[-1].running) == (len(question), 0, ())
     with closing(Pool(2)) as pool:
         assert plain_rows(cell_rows(question, BASE, LIMITS, pool, library)) == here
         assert pool.processes() == []  # nobody had to be asked
@@ -66,7 +66,7 @@ def test_a_process_that_is_killed_costs_its_question_another_try() -> None:
         rows = plain_rows(cell_rows(question, BASE, LIMITS, pool, library, on_course=kill_the_first))
         assert killed[0] not in pool.processes()
     assert [row["status"] for row in rows] == ["FEASIBLE"] * 3
-    assert len(library.kept) == 3
+    assert len(library.stored) == 3
     assert rows == plain_rows(cell_rows(question, BASE, LIMITS, Here(), Nothing()))
 
 
@@ -83,7 +83,7 @@ def test_a_question_that_ends_its_process_twice_is_a_row_and_the_others_stand() 
         rows = plain_rows(cell_rows(question, BASE, LIMITS, pool, library, on_course=kill))
     assert [row["status"] for row in rows] == ["FAILED", "FEASIBLE"]
     assert rows[0]["reason"] == "the process that searched ended unexpectedly (exit code -9), twice"
-    assert len(library.kept) == 1
+    assert len(library.stored) == 1
 
 
 def test_who_stops_gets_what_is_there_and_signals_of_the_terminal_end_no_process() -> None:
