@@ -28,14 +28,14 @@ from solvers.plan.result import Result
 from solvers.planners.carry import carried
 from solvers.problem.problem import Problem
 
-MOST = 256
+MOST_PLANS = 256
 """Of a comparison every row can be shown, and run."""
 MAX_TEXT_BYTES = 512 * 2**20
 
 _numbers = count(1)
 _process = secrets.token_hex(4)
 _held: OrderedDict[str, tuple[Result, str]] = OrderedDict()
-_fresh: deque[str] = deque(maxlen=MOST)
+_fresh: deque[str] = deque(maxlen=MOST_PLANS)
 
 WORTH_SAYING = 0.002
 """Relative difference from which on a plan is better to people."""
@@ -69,7 +69,7 @@ def take(name: str, packed: PackedPlan) -> None:
 
 def _put(name: str, result: Result, reference: str) -> None:
     _held[name] = (result, reference)
-    while len(_held) > MOST:
+    while len(_held) > MOST_PLANS:
         _held.popitem(last=False)
 
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import InitVar, dataclass, field
 
-from explorer.jobs.held_plans import MOST
+from explorer.jobs.held_plans import MOST_PLANS
 from explorer.jobs.requests import KIND_OF
 from explorer.view import events
 from explorer.view.events import Event, ProgressEvent
@@ -137,7 +137,7 @@ class JobWorker(WorkerHandle[Job]):
 
     brief_only: bool = False
     models: set[str] = field(default_factory=set)
-    plans: deque[str] = field(default_factory=lambda: deque(maxlen=MOST))
+    plans: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_PLANS))
 
     def ends(self) -> bool:
         """Whether it will be free in a moment."""

@@ -111,7 +111,7 @@ class Search(Protocol):
 
 def model_of(request: object) -> str:
     """The model that it names, "" for none."""
-    model = getattr(getattr(request, "ask", request), "model", "")
+    model = getattr(getattr(request, "search", request), "model", "")
     return model if isinstance(model, str) else ""
 
 
@@ -246,5 +246,5 @@ def words(job: Job, seconds: float) -> str:
 
 
 def _limit_s(request: object) -> float:
-    limit_s = getattr(getattr(request, "ask", request), "time_limit_s", 0.0)
+    limit_s = getattr(getattr(request, "search", request), "time_limit_s", 0.0)
     return float(limit_s) if isinstance(limit_s, (int, float)) else 0.0

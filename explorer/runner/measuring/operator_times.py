@@ -211,7 +211,7 @@ def _spread_over(
             parts.setdefault(operator.forward_of, {})[operator.phase] = position
     if not graph.trains:
         return
-    split_ratio = together = 0.0
+    separate_s = together_s = 0.0
     for forward in range(count):
         computed, added = seconds[count + 2 * forward], seconds[count + 2 * forward + 1]
         spreads = spread[count + 2 * forward], spread[count + 2 * forward + 1]
@@ -225,14 +225,14 @@ def _spread_over(
             result.spread[to_input], result.spread[to_weight] = spreads[0], max(spreads)
             if sum(alone) > 0 and division.both.get(forward, 0.0) >= SIGNIFICANT_S:
                 share = computed / division.both[forward]
-                split_ratio, together = split_ratio + sum(alone) * share, together + computed
+                separate_s, together_s = separate_s + sum(alone) * share, together_s + computed
         elif to_input is not None or to_weight is not None:
             only = to_input if to_input is not None else to_weight
             assert only is not None
             result.seconds[only], result.spread[only] = computed + added, max(spreads)
         else:
             result.unclaimed_s += computed + added
-    result.split_ratio = split_ratio / together if together > 0 else 1.0
+    result.split_ratio = separate_s / together_s if together_s > 0 else 1.0
 
 
 # -- how the backward belongs to operators --------------------------------------------------------
@@ -268,8 +268,8 @@ def _divisions(subject: Subject, values: Mapping[fx.Node, Any], now: Callable[[]
         key = (graph.operators[operator].op_type, *(_like(t) for t in (*reads, *parameters, *gives)))
         if key not in known:
             try:
-                split_ratio = timer(gives, reads), timer(gives, parameters)
-                known[key] = split_ratio, timer(gives, [*reads, *parameters])
+                separate = timer(gives, reads), timer(gives, parameters)
+                known[key] = separate, timer(gives, [*reads, *parameters])
             except RuntimeError:  # an input that was overwritten in place: divided by FLOPs instead
                 known[key] = (0.0, 0.0), 0.0
         alone[operator], both[operator] = known[key]

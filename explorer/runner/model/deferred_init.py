@@ -122,8 +122,8 @@ class Survey:
     def spared(self, wanted: Collection[str]) -> frozenset[int]:
         """Operators whose results need not be there: they serve only parameters that are not wanted."""
         others = {number for name, number in self.parameters.items() if name not in wanted}
-        wanted_from = {number for name, number in self.parameters.items() if name in wanted}
-        return frozenset(self._into(others) - self._into(wanted_from | self.used))
+        makers = {number for name, number in self.parameters.items() if name in wanted}
+        return frozenset(self._into(others) - self._into(makers | self.used))
 
     def _into(self, numbers: Iterable[int]) -> set[int]:
         """With all that flows into them."""

@@ -24,8 +24,10 @@ _SEED: ContextVar[int] = ContextVar("seed", default=0)
 
 
 def seed_calls(module: fx.GraphModule, by_member: Callable[[str], int] = lambda call: 0) -> bool:
-    """Have every call of a segment that draws numbers draw them by `drawn`. Returns whether there are any. by_member:
-    of a call, by its name, a number by which its random numbers differ from other processes'; 0: they draw the same."""
+    """Have every call of a segment that draws numbers draw them by `drawn`. Returns whether there are any.
+
+    by_member: of a call, by its name, a number by which its random numbers differ from other processes'; 0: they draw
+    the same."""
     drawing = False
     for node in list(module.graph.nodes):
         if node.op == "call_function" and draws(node.target, node.args, node.kwargs):

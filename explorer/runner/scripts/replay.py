@@ -147,15 +147,15 @@ class _Play:
         channel = self.script.channels[step.index]
         ends = self.rank_of[channel.src_device], self.rank_of[channel.dst_device]
         other = ends[1] if rank == ends[0] else ends[0]
-        expected = self._head(other)
-        if expected is None or expected.do not in MESSAGES or rank not in self._ranks(expected):
+        peer_step = self._head(other)
+        if peer_step is None or peer_step.do not in MESSAGES or rank not in self._ranks(peer_step):
             return False
-        if expected != Step(step.index, OTHER_END[step.do], step.number):
-            raise InvalidPlan(f"rank {rank} is at {step} and rank {other} at {expected}: their messages do not match")
+        if peer_step != Step(step.index, OTHER_END[step.do], step.number):
+            raise InvalidPlan(f"rank {rank} is at {step} and rank {other} at {peer_step}: their messages do not match")
         sender = rank if step.do in (Do.SEND, Do.SEND_GRADIENT) else other
-        self._check_inputs(sender, step if sender == rank else expected)
+        self._check_inputs(sender, step if sender == rank else peer_step)
         self._finish(rank, step)
-        self._finish(other, expected)
+        self._finish(other, peer_step)
         return True
 
     def _ranks(self, message: Step) -> tuple[int, int]:

@@ -78,10 +78,10 @@ def test_a_comparison_asks_only_what_is_not_known(library: Path, model: str) -> 
 def test_the_page_asks_a_sweep_and_what_would_help_once(
     library: Path, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solved = SolveRequest(model, Settings(), effort=Effort.QUICK)
-    (answered,) = events_of(solve_job, solved)
+    request = SolveRequest(model, Settings(), effort=Effort.QUICK)
+    (answered,) = events_of(solve_job, request)
     plan = PlanSource(held=answered["plan"]["held"])
-    question = ((sweep_job, SweepRequest(solved, "devices")), (help_job, HelpRequest(solved, plan, 4)))
+    question = ((sweep_job, SweepRequest(request, "devices")), (help_job, HelpRequest(request, plan, 4)))
 
     def parts() -> list[list[dict[str, Any]]]:
         """Without the answers themselves: each plan is held under a new name."""
@@ -97,8 +97,8 @@ def test_the_page_asks_a_sweep_and_what_would_help_once(
 def test_a_sweep_of_the_page_is_known_to_one_of_the_command(
     library: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solved = SolveRequest("gpt-small", Settings(), effort=Effort.QUICK, planner="equal")
-    events_of(sweep_job, SweepRequest(solved, "devices"))
+    request = SolveRequest("gpt-small", Settings(), effort=Effort.QUICK, planner="equal")
+    events_of(sweep_job, SweepRequest(request, "devices"))
     monkeypatch.setattr(CachedSolver, "store", None)
     arguments = [
         "sweep",
@@ -112,7 +112,7 @@ def test_a_sweep_of_the_page_is_known_to_one_of_the_command(
         "--workers",
         "1",
     ]
-    assert main([*arguments, "--time-limit", str(solved.time_limit_s), "--json"]) == 0
+    assert main([*arguments, "--time-limit", str(request.time_limit_s), "--json"]) == 0
     assert [row["status"] for row in json.loads(capsys.readouterr().out)] == ["OPTIMAL", "FEASIBLE", "FEASIBLE"]
 
 

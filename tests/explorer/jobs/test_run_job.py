@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from explorer.jobs.held_plans import MOST, file_of, hold, text_of, unpacked_text
+from explorer.jobs.held_plans import MOST_PLANS, file_of, hold, text_of, unpacked_text
 from explorer.jobs.past_runs import past_runs
 from explorer.jobs.replan import replan_job
 from explorer.jobs.requests import PrepareRequest, ReplanRequest, RunPlanRequest, ShowRunRequest
@@ -64,7 +64,7 @@ def test_a_plan_that_is_held_is_given_out_whole():
 
 def test_the_oldest_plans_are_let_go():
     first = hold(result(), "chain")
-    for _ in range(MOST):
+    for _ in range(MOST_PLANS):
         hold(result(), "chain")
     with pytest.raises(InvalidProblem, match="solve again"):
         file_of(first)
@@ -187,10 +187,10 @@ def test_a_server_has_one_run_at_a_time_and_every_page_sees_it():
 
 
 def test_a_worker_of_runs_lets_what_runs_end_when_the_server_does():
-    (source, own), null = os.pipe(), os.open(os.devnull, os.O_WRONLY)
+    (source, write_end), null = os.pipe(), os.open(os.devnull, os.O_WRONLY)
     spec = replace(process_spec(RUNNING), end_s=3600.0)
     channel = Channel(os.fdopen(source, "rb"), os.fdopen(null, "wb"), spec)
-    os.close(own)  # the server is gone
+    os.close(write_end)  # the server is gone
     assert channel.next(20) is None
     assert channel.should_stop("job1")()
 

@@ -32,12 +32,12 @@ def slow_downs(
 ) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]]:
     """A factor for every stage, kind of action and device, and for every link."""
     rng = random.Random(seed)
-    distance = any(action.kind == "I" for actions in plan.order for action in actions)
+    split = any(action.kind == "I" for actions in plan.order for action in actions)
     compute = {}
     for stage in plan.stages:
         for device in stage.devices:
             factor = {phase: rng.uniform(0.5, 3.0) for phase in Phase}
-            if not distance:
+            if not split:
                 factor[Phase.BACKWARD_WEIGHT] = factor[Phase.BACKWARD_INPUT]
             for o in stage.operators:
                 compute[device, o] = factor[given.graph.operators[o].phase]

@@ -15,9 +15,9 @@ def test_pages_know_a_file_by_its_name_and_workers_by_its_path(tmp_path: Path) -
     path.touch()
     given = owners_file(os.path.relpath(path))
     assert (given.name, given.path) == ("model.json", str(path))
-    request = SolveRequest("model.json", Settings())
-    assert given.located(request).model == str(path)
-    assert given.located(SweepRequest(request, "devices")).search.model == str(path)
+    ask = SolveRequest("model.json", Settings())
+    assert given.located(ask).model == str(path)
+    assert given.located(SweepRequest(ask, "devices")).search.model == str(path)
     assert given.located(SolveRequest("gpt", Settings())).model == "gpt"
 
 

@@ -108,8 +108,8 @@ def _gradients(
     query, key, value = given
     wide = _wide(query.dtype)
     weights = _weights(_scores(query, key, block), total, None)
-    dropout = weights if block.dropout is None else weights * block.dropout
-    of_value = dropout.to(gradient.dtype).mT @ gradient
+    dropped = weights if block.dropout is None else weights * block.dropout
+    of_value = dropped.to(gradient.dtype).mT @ gradient
     of_weights = (gradient @ value.mT).to(wide)
     if block.dropout is not None:
         of_weights = of_weights * block.dropout

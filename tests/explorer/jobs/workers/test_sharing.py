@@ -25,13 +25,13 @@ def jobs():
 
 
 def start(jobs, kind, request, visitor=""):
-    received = Events()
-    received.job = jobs.start(kind, request, received, visitor)
-    return received
+    messages = Events()
+    messages.job = jobs.start(kind, request, messages, visitor)
+    return messages
 
 
-def kinds(received):
-    return [event["kind"] for event in tuple(received.queue.queue)]
+def kinds(messages):
+    return [event["kind"] for event in tuple(messages.queue.queue)]
 
 
 def blocked(jobs):

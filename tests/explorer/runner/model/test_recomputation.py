@@ -63,14 +63,14 @@ def ran(module: nn.Module, x: Tensor) -> tuple[list[Tensor], int]:
     """(outputs and gradients, bytes that autograd keeps from the forward for the backward)."""
     stored: dict[int, int] = {}
 
-    def is_cached(tensor: Tensor) -> Tensor:
+    def pack(tensor: Tensor) -> Tensor:
         if not isinstance(tensor, nn.Parameter):
             stored[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
     torch.manual_seed(3)
     x = x.clone().requires_grad_()
-    with torch.autograd.graph.saved_tensors_hooks(is_cached, lambda t: t):
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
         outputs = module(x)
     wanted = [x, *dict.fromkeys(module.parameters())]
     gradients = torch.autograd.grad(sum(o.square().sum() for o in outputs), wanted)

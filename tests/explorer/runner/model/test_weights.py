@@ -85,10 +85,10 @@ def test_a_module_that_was_there_before_is_copied() -> None:
     name = f"{HERE}:already_there"
     before = hold(name, ["weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
     with torch.no_grad():
-        stored = before.parameters["weight"].clone()
+        original = before.parameters["weight"].clone()
         before.parameters["weight"].zero_()
     after = hold(name, ["weight"], seed=SEED, dtype=None, device="cpu", allow_model=True)
-    assert torch.equal(after.parameters["weight"], stored)
+    assert torch.equal(after.parameters["weight"], original)
     assert "1 parameter of other ranks is made here too" in after.notes[0]
 
 

@@ -136,15 +136,15 @@ def _planned(p: Problem, plan: Plan, script: Script, device: int) -> tuple[Plann
     parameters apart."""
     segment_of = {(stage, o): i for i, s in enumerate(script.segments) for stage in s.stages for o in s.operators}
     order: dict[tuple[bool, int, int], None] = {}
-    separate = False
+    split = False
     for action in _of(p, plan, device):
-        separate |= action.kind == "W"
+        split |= action.kind == "W"
         for o in _operators(p, plan, action):
             operator = p.graph.operators[o]
             home = o if operator.forward_of is None else operator.forward_of
             if operator.phase is not Phase.UPDATE:
                 order[operator.phase is Phase.FORWARD, segment_of[action.stage, home], action.micro_batch] = None
-    return list(order), separate
+    return list(order), split
 
 
 def _of(p: Problem, plan: Plan, device: int) -> Iterator[Action]:
@@ -292,8 +292,8 @@ def test_a_plan_that_sends_where_no_link_is_is_refused() -> None:
 
 def test_a_graph_whose_backward_is_no_mirror_is_refused() -> None:
     g = training_graph(CHAIN, 4, nbytes=1.0)
-    unordered = tuple(replace(o, forward_of=None) if o.name == "c'" else o for o in g.operators)
-    p = problem(replace(g, operators=unordered), [1.0] * 8, 2)
+    operators = tuple(replace(o, forward_of=None) if o.name == "c'" else o for o in g.operators)
+    p = problem(replace(g, operators=operators), [1.0] * 8, 2)
     with pytest.raises(RunError, match='"c\'" belongs to no forward operator'):
         make_script(p, hand_made(p, [("ab", 0), ("cd", 1)], ["0F0 0B0", "1F0 1B0"], 1))
 

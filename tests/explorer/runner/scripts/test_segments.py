@@ -32,10 +32,10 @@ def apart_graph(edges: list[tuple[int, int]], count: int, without_inputs: str = 
         tensors = [replace(t, consumers=(*t.consumers, weight)) if count + o in t.consumers else t for t in tensors]
         tensors.append(Tensor(weight, (weight + 1,)))
     gone = {count + o for o in range(count) if operators[o].name in without_inputs}
-    stored = [o for o in range(len(operators)) if o not in gone]
-    number = {o: i for i, o in enumerate(stored)}
+    remaining = [o for o in range(len(operators)) if o not in gone]
+    number = {o: i for i, o in enumerate(remaining)}
     return OpGraph(
-        tuple(operators[o] for o in stored),
+        tuple(operators[o] for o in remaining),
         tuple(
             replace(t, producer=number[t.producer], consumers=tuple(number[c] for c in t.consumers if c not in gone))
             for t in tensors

@@ -104,9 +104,9 @@ def running_head(cpus: int) -> Iterator[Head]:
 
 
 def environment(head: Head) -> dict[str, str]:
-    stored = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    without_ray = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     return {
-        **stored,
+        **without_ray,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         "PYTHONPATH": str(ROOT),  # the stand-in ranks are there
         "RAY_AUTH_MODE": "token",

@@ -19,13 +19,13 @@ from solvers.errors import RunError
 GOOD = {"format": FORMAT, "version": 1, "steps": 3, "mini_batches": 6, "seed": 1, "tensors": {}, "numbers": {}}
 
 
-def stored(folder: Path, **changed: Any) -> Path:
+def saved(folder: Path, **changed: Any) -> Path:
     (folder / FILE).write_text(json.dumps({**GOOD, **changed}))
     return folder
 
 
 def test_how_far_it_was(tmp_path: Path) -> None:
-    progress = progress_of(stored(tmp_path))
+    progress = progress_of(saved(tmp_path))
     assert (progress.steps, progress.mini_batches, progress.seed) == (3, 6, 1)
 
 
@@ -41,7 +41,7 @@ def test_how_far_it_was(tmp_path: Path) -> None:
 )
 def test_what_is_none_is_refused(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
     with pytest.raises(RunError, match=message):
-        progress_of(stored(tmp_path, **changed))
+        progress_of(saved(tmp_path, **changed))
 
 
 def test_a_list_of_tensors_names_tensors_only(tmp_path: Path) -> None:

@@ -82,15 +82,15 @@ def noisy(folder: Path, plan: str) -> Report:
     return shown | {"generator": bool(torch.equal(before, torch.random.get_rng_state()))}
 
 
-def first_half(folder: Path, plan: str, stored: str) -> Report:
+def first_half(folder: Path, plan: str, checkpoint: str) -> Report:
     training = launched(folder / plan, **FULL)
     fields = {"curve": curve(training, STEPS // 2)}
-    training.save(folder / stored)
+    training.save(folder / checkpoint)
     return fields
 
 
-def second_half(folder: Path, plan: str, stored: str) -> Report:
-    return {"curve": curve(launched(folder / plan, **FULL, seed=99, resume=folder / stored))}
+def second_half(folder: Path, plan: str, checkpoint: str) -> Report:
+    return {"curve": curve(launched(folder / plan, **FULL, seed=99, resume=folder / checkpoint))}
 
 
 def alone(folder: Path) -> Report:

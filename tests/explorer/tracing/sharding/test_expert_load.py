@@ -44,7 +44,7 @@ def test_of_several_layers_the_most_uneven_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "stated"),
     [
         ([1, 2, 3], "3 experts cannot be divided over 2 devices"),
         ([], "expected tokens of each expert"),

@@ -202,7 +202,7 @@ def test_exchanges_of_a_run_stand_beside_those_that_were_planned(
 
 
 @pytest.mark.parametrize(
-    ("model", "says"),
+    ("model", "stated"),
     [
         ("gpt", False),
         ("gpt,tensor-parallel=2", True),
