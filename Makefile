@@ -7,7 +7,6 @@ DOCS   ?= .venv-docs
 SITE   ?= build/site
 MODEL  ?= gpt
 BIN    := $(VENV)/bin
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 # Nothing here is silent for ten seconds: `ticking` says what goes on, and for how long.
 TICKING = @.ci/ticking
 
@@ -52,7 +51,7 @@ docs: $(DOCS)/.installed ## the documentation as a site in build/site, which fet
 	@$(DOCS)/bin/python -m tests.project.site $(SITE)
 
 coverage: $(VENV)/.test ## which lines the tests run, by room: shown, not enforced; takes longer than the tests
-	$(INSTALL) coverage
+	.ci/install $(VENV) coverage
 	-$(BIN)/python -m coverage run -m pytest
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage json --quiet -o build/coverage.json
@@ -86,12 +85,12 @@ $(BIN)/python:
 
 $(VENV)/.app: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing PyTorch and some 60 packages: 1.6 GB, one to two minutes where pip does not have them yet."
-	$(TICKING) "pip is downloading and unpacking" $(INSTALL) --editable '.[app,torch,planners]'
+	$(TICKING) "pip is downloading and unpacking" .ci/install $(VENV) app --editable '.[app,torch,planners]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing PyTorch and some 170 packages: 2.2 GB, two to three minutes where pip does not have them yet."
-	$(TICKING) "pip is downloading and unpacking" $(INSTALL) --editable '.[all]'
+	$(TICKING) "pip is downloading and unpacking" .ci/install $(VENV) test --editable '.[all]'
 	@echo "Compiling kernels, once: some minutes."
 	@$(BIN)/python -m solvers.planners.warm
 	@touch $@ $(VENV)/.app
@@ -100,13 +99,13 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.notebook: tests/notebook/requirements.txt pyproject.toml | $(BIN)/python
 	$(PYTHON) -m venv $(NOTEBOOK)
 	@echo "Installing JupyterLab and marimo beside them, for the tests of the widget: about a minute."
-	$(TICKING) "pip is downloading and unpacking" $(NOTEBOOK)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement tests/notebook/requirements.txt --editable '.[widget]'
+	$(TICKING) "pip is downloading and unpacking" .ci/install $(NOTEBOOK) notebook --requirement tests/notebook/requirements.txt --editable '.[widget]'
 	@touch $@
 
 # Sphinx and its theme: an environment of their own, with what planning needs, so that help texts and docstrings are read.
 $(DOCS)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	$(PYTHON) -m venv $(DOCS)
-	$(TICKING) "Installing Sphinx" $(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(TICKING) "Installing Sphinx" .ci/install $(DOCS) docs --editable '.[docs]'
 	@touch $@
 
 clean:

@@ -37,6 +37,8 @@ SCRIPT_NAME = re.compile(
     r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`|(?<![\w$.])([A-Za-z_$][\w$]*)(?![\w$]|\s*:)', re.DOTALL
 )
 """A name in a script, or a comment or text, in which none is looked for."""
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+"""A word of an identifier, in snake_case or camelCase."""
 PARAGRAPH = re.compile(r"[^\n]*\S[^\n]*(?:\n[^\n]*\S[^\n]*)*")
 COMMENT_SIGNS = re.compile(r"^[ \t]*(?:#|//|/?\*+/?)+", re.MULTILINE)
 
@@ -61,11 +63,16 @@ class Out:
     better: str
 
     @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """Whole words, in any case; ``*`` stands for the rest of a word."""
+    def expression(self) -> str:
+        """Whole words; ``*`` stands for the rest of a word."""
         words = [re.escape(word).replace(r"\*", r"\w*") for word in self.phrase.split()]
         before = r"(?<![\w-])" if re.match(r"\w", self.phrase) else ""
-        return re.compile(before + r"\s+".join(words) + r"(?![\w-])", re.IGNORECASE)
+        return before + r"\s+".join(words) + r"(?![\w-])"
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The expression, in any case."""
+        return re.compile(self.expression, re.IGNORECASE)
 
 
 def words_out(heading: str = HEADING) -> list[Out]:
@@ -251,8 +258,10 @@ def script_names(path: Path) -> Iterator[Text]:
 
 
 def is_out(identifier: str, out: Out) -> bool:
-    """Whether an identifier is the word itself, whatever its case and underscores around it."""
-    return identifier.strip("_").lower() == out.phrase
+    """Whether an identifier is the word itself, whatever its case; of ``_word_``, whether it has that part."""
+    if not out.phrase.startswith("_"):
+        return identifier.strip("_").lower() == out.phrase
+    return out.phrase.strip("_") in (part.lower() for part in PART.findall(identifier))
 
 
 @cache
@@ -283,19 +292,19 @@ def texts() -> list[Text]:
 
 def faults() -> list[str]:
     """Every word that is out, with where it stands and what to say in its place."""
-    passages = texts()
+    outs = words_out()
+    any_of_them = re.compile("|".join(out.expression for out in outs), re.IGNORECASE)
+    passages = [text for text in texts() if any_of_them.search(text.words)]
     phrases = [
         f'{text}\n    "{match[0]}" is out: {out.better}'
-        for out in words_out()
+        for out in outs
         for text in passages
         if (match := out.pattern.search(text.words))
     ]
     listed = words_out(IDENTIFIERS)
+    wrong = {name: [out for out in listed if is_out(name, out)] for name in {name.words for name in names()}}
     return phrases + [
-        f'{name}\n    "{out.phrase}" is out as a name: {out.better}'
-        for name in names()
-        for out in listed
-        if is_out(name.words, out)
+        f'{name}\n    "{out.phrase}" is out as a name: {out.better}' for name in names() for out in wrong[name.words]
     ]
 
 

@@ -62,12 +62,13 @@ def test_the_container_is_built_of_what_is_there() -> None:
 
 def test_the_container_installs_exact_versions_and_torch_for_cpus() -> None:
     installs = [part.strip() for rest in all_of("RUN") for part in rest.split("&&") if part.strip().startswith("pip")]
-    assert len(installs) == 2
-    torch, wheel = installs
+    assert len(installs) == 3
+    torch, pinned, wheel = installs
     assert "--index-url https://download.pytorch.org/whl/cpu" in torch
-    assert "grep '^torch==' /constraints.txt" in torch
+    assert "grep '^torch==' /pins/constraints.txt" in torch
     assert len(re.findall("^torch==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)) == 1
-    assert "--constraint /constraints.txt" in wheel
+    assert "--no-deps --require-hashes --requirement /pins/hashed.txt" in pinned
+    assert "--constraint /pins/versions.txt" in wheel
     extras = re.search(r"\[([a-z,]+)\]", wheel)
     project = (ROOT / "pyproject.toml").read_text()
     assert extras is not None
