@@ -15,15 +15,7 @@ from tests.project.words import Out
 ROOT = Path(__file__).parents[2]
 
 
-<<<<<<< HEAD
-def test_no_text_that_users_read_has_a_word_that_is_out() -> None:
-    assert words.faults() == []
-
-
 def test_a_word_that_is_out_is_detected_in_pages_messages_and_scripts(tmp_path: Path) -> None:
-=======
-def test_a_word_that_is_out_is_found_in_pages_messages_and_scripts(tmp_path: Path) -> None:
->>>>>>> pins
     page = tmp_path / "page.md"
     page.write_text("# One\n\nIt is told here.\n\n```\nand told here\n```\n\n`told` and [a link](told.md)\n")
     assert [text.line for text in words.prose(page) if Out("told", "").pattern.search(text.words)] == [3]

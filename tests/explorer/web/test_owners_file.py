@@ -15,9 +15,9 @@ def test_pages_know_a_file_by_its_name_and_workers_by_its_path(tmp_path: Path) -
     path.touch()
     given = owners_file(os.path.relpath(path))
     assert (given.name, given.path) == ("model.json", str(path))
-    ask = SolveRequest("model.json", Settings())
-    assert given.located(ask).model == str(path)
-    assert given.located(SweepRequest(ask, "devices")).search.model == str(path)
+    search = SolveRequest("model.json", Settings())
+    assert given.located(search).model == str(path)
+    assert given.located(SweepRequest(search, "devices")).search.model == str(path)
     assert given.located(SolveRequest("gpt", Settings())).model == "gpt"
 
 
