@@ -25,6 +25,7 @@ def check(example: Example, folder: Path) -> None:
     assert drawn == {path.name for path in example.folder.glob("*.svg")}, stale
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", QUICK)
 def test_a_quick_example_prints_the_figures_of_its_page(name: str, tmp_path: Path) -> None:
     check(EXAMPLES[name], tmp_path)

@@ -89,6 +89,7 @@ def test_a_file_that_stands_still_is_given_up(hasty):
     page.close()
 
 
+@pytest.mark.slow
 def test_a_page_that_reads_slowly_gets_all_of_it(hasty):
     held = narrow(hasty)
     page = with_plan(hasty, held)

@@ -337,6 +337,7 @@ def test_a_bad_part_of_a_models_name_is_one_line_wherever_it_is_read(command: Co
     assert "1 to 999" in command.refused("plan", "gpt-small", "--expert-parallel", 2, "--expert-load", 0.5)
 
 
+@pytest.mark.slow
 def test_redundant_experts_are_placed_by_a_file_of_counts(command: Command, tmp_path: Path) -> None:
     """Flags come in any order; 8 experts of which the first is chosen most."""
     model, counts = "tests.explorer.runner.model.mixtures:gpt", tmp_path / "counts.json"

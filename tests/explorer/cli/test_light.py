@@ -52,6 +52,7 @@ def test_planning_a_demo_that_ships_does_not_import_torch(how: str) -> None:
     assert run(f"{code}; print('torch' in sys.modules)").splitlines()[-1] == "False"
 
 
+@pytest.mark.slow
 def test_nor_does_one_that_was_traced_before(tmp_path: Path) -> None:
     arguments = [
         "plan",

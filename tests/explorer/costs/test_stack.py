@@ -204,6 +204,7 @@ class Chain(nn.Module):
         return made
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor writes C++ for a CPU; there is no g++ here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_inductor_launches_as_many_kernels_for_what_is_fused() -> None:

@@ -9,6 +9,7 @@ import pytest
 from explorer.costs.__main__ import main
 
 
+@pytest.mark.slow
 def test_the_table_in_the_docs_is_the_one_printed(capsys: pytest.CaptureFixture[str]) -> None:
     main(["resnet50"])
     docs = (Path(__file__).parents[3] / "docs" / "costs.md").read_text(encoding="utf-8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from explorer.jobs.held_plans import file_of
 from explorer.jobs.job_kinds import solve_job
 from explorer.jobs.requests import SolveRequest
@@ -24,6 +26,7 @@ def divided(settings: Settings | None) -> list[str]:
     return [operator.name for operator in DividedModel(MODEL, settings=settings).as_named().graph.operators]
 
 
+@pytest.mark.slow
 def test_by_the_devices_and_links_of_the_settings() -> None:
     assert divided(SLOW) != divided(None)
     assert planned(SLOW) == divided(SLOW)

@@ -70,6 +70,7 @@ def test_without_a_library_and_afresh_it_is_searched_for(folder: Path, tmp_path:
             assert not is_known(solver(chain(), "equal").notes)
 
 
+@pytest.mark.slow
 def test_it_answers_no_other_question_and_by_no_other_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped.store(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
     for other in (search_question(chain(2.0)), search_question(seed=1), search_question(time_limit_s=5.0)):

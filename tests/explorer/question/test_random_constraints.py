@@ -13,6 +13,7 @@ from tests.random_constraints import constrained
 MEMBERS = ("equal", "layer-split", "linear-dp", "graph-pipeline", "annealing", "local-search")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("seed", [10, 11, 18])
 def test_no_member_is_ahead(seed: int) -> None:
     problem, words = constrained(load("gpt-small"), seed)

@@ -105,6 +105,7 @@ def test_a_process_that_ends_is_reported_in_one_line_and_replaced(tracer, model)
     assert len(tracer.trace(f"{model}:small", None, None, ignore, never).graph) > 6
 
 
+@pytest.mark.slow
 def test_the_child_is_gone_when_it_is_closed(model):
     tracer = Tracer()
     tracer.trace(f"{model}:small", None, None, ignore, never)

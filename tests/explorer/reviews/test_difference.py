@@ -192,6 +192,7 @@ def test_another_difference_of_the_questions_keeps_two_degrees_from_being_called
     assert len(compared.questions) == 2
 
 
+@pytest.mark.slow
 def test_parts_of_different_degrees_are_compared_too() -> None:
     parts = planned("multimodal-small,tensor-parallel-of=branches.text:2")
     compared = difference(planned("multimodal-small"), parts)
@@ -201,6 +202,7 @@ def test_parts_of_different_degrees_are_compared_too() -> None:
     assert on_pair
 
 
+@pytest.mark.slow
 def test_models_that_differ_in_more_than_degrees_are_refused() -> None:
     with pytest.raises(InvalidProblem, match="different graphs"):
         difference(planned("gpt-small"), planned("multimodal-small,tensor-parallel=2"))

@@ -40,6 +40,7 @@ def test_a_pipeline_is_a_value_of_a_point_and_plans_of_others_are_the_last_to_be
     assert Point(2).distance(Point(4)) == 1
 
 
+@pytest.mark.slow
 def test_a_sweep_over_caps_and_pipelines_is_a_line_each() -> None:
     swept = explorer.sweep(
         chain_workload(), memory=[8e9, 16e9], pipelines=["1f1b", "zb-v"], effort="quick", library=False
@@ -60,6 +61,7 @@ def test_a_knee_has_a_ring() -> None:
     assert "<title>knee</title>" not in straight.svg()
 
 
+@pytest.mark.slow
 def test_a_sweep_over_caps_and_ways_to_recompute_is_a_line_each() -> None:
     swept = explorer.sweep(
         workload("gpt-small"),

@@ -159,6 +159,7 @@ def test_where_the_diagram_forgets_programs_prove_as_much(monkeypatch):
     assert close >= 0.9 * count
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("overlapped", [False, True])
 def test_the_bound_is_never_above_the_optimum_and_mostly_within_a_hundredth(overlapped):
     close = count = 0

@@ -181,6 +181,7 @@ def verified(problem: Problem, plan: Plan, run_as: Plan) -> tuple[str, ...]:
         return ()
 
 
+@pytest.mark.slow
 def test_verify_accepts_stated_orders_that_are_kept_and_refuses_those_that_are_not() -> None:
     accepted = broken = 0
     for seed in range(400):

@@ -107,6 +107,7 @@ def branches(devices: int, max_replicas: int) -> Problem:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.first(1)
 @pytest.mark.parametrize("replicas", [1, 8])
 def test_with_auto_a_device_more_is_never_worse(replicas: int) -> None:

@@ -104,6 +104,7 @@ def test_auto_is_never_behind_a_member_of_its_family(seed: int) -> None:
             assert seconds <= solve(p, member, effort=Effort.QUICK).objective_s * (1 + 2e-6), member
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "most"), [("gpt-small", 4), ("resnet50-small", 3)])
 def test_another_device_or_replicas_never_make_the_answer_worse(name: str, most: int) -> None:
     """Each question asked by itself, at quick effort; replicas allowed or not."""

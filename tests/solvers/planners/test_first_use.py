@@ -41,6 +41,7 @@ def run(code, cache):
     return done.stdout.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_first_plan_comes_within_a_limit_that_compiling_alone_exceeds(tmp_path):
     assert run(FIRST.replace("TIME_LIMIT", "0.3"), tmp_path) == "OPTIMAL True True True"
 

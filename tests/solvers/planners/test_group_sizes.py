@@ -93,6 +93,7 @@ def test_what_cannot_be_planned_in_parts_is_left_to_others() -> None:
     assert group_sizes(replace(problem, cluster=replace(problem.cluster, devices=same))) == []
 
 
+@pytest.mark.slow
 def test_memory_that_a_part_does_not_know_of_is_left_free() -> None:
     """The first part has more micro-batches in flight where the second follows it than by itself."""
     plans = 0

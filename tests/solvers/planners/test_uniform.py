@@ -143,6 +143,7 @@ def test_auto_begins_with_such_splits_of_large_graphs(monkeypatch: pytest.Monkey
     assert solve(question, effort=Effort.QUICK).objective_s <= splits.objective_s
 
 
+@pytest.mark.slow
 def test_auto_is_not_behind_plain_splits_of_divided_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of those with one stage a device, too, where the model is over groups; of others it begins as it did."""
     whole = layers(devices=8, max_replicas=8, count=8)

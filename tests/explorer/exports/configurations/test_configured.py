@@ -91,6 +91,7 @@ def test_a_configuration_is_judged_and_beaten_or_kept(command: Command, tmp_path
     assert command("check", own).status == 0
 
 
+@pytest.mark.slow
 def test_python_has_the_same_door(command: Command, tmp_path: Path) -> None:
     script = write(tmp_path, f"{FLAGS} --use-distributed-optimizer --bf16")
     named = f"megatron:{script}"
@@ -109,6 +110,7 @@ def test_python_has_the_same_door(command: Command, tmp_path: Path) -> None:
         explorer.configured("gpt-small", "nemo:x")
 
 
+@pytest.mark.slow
 def test_a_configuration_that_does_not_fit_says_so(command: Command, tmp_path: Path) -> None:
     script = write(tmp_path, "--pipeline-model-parallel-size 1 --micro-batch-size 16 --global-batch-size 16")
     ran = command(

@@ -188,6 +188,7 @@ def test_the_process_that_starts_jobs_never_imports_torch():
     assert done.stdout.strip() == "False"
 
 
+@pytest.mark.slow
 def test_a_trace_that_is_cancelled_ends_alone(jobs, workload, tmp_path):
     """Torch cannot be interrupted: the trace has a process of its own, and the worker answers the next question."""
     endless = tmp_path / "endless.py"

@@ -392,6 +392,7 @@ def test_what_is_compiled_before_the_first_job_is_reported_to_those_who_wait():
         jobs.close()
 
 
+@pytest.mark.slow
 def test_a_worker_that_has_to_compile_answers_first_and_compiles_when_it_is_idle():
     jobs = Jobs(LATER)
     try:

@@ -166,6 +166,7 @@ def test_a_plan_of_a_demo_model_really_runs_there(head: Head, tmp_path: Path) ->
     assert len(outcome.rank_devices) == 2
 
 
+@pytest.mark.slow
 def test_a_cluster_that_loses_its_power_is_reported(head: Head, tmp_path: Path) -> None:
     """The last one: nothing of the head is left."""
 

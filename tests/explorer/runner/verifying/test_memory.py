@@ -23,6 +23,7 @@ def compared(folder: Path, way: str) -> dict[str, Any]:
     return {path.stem: json.loads(path.read_text()) for path in folder.glob("[rf]*.json")}
 
 
+@pytest.mark.slow
 def test_what_has_no_room_for_the_whole_model_is_compared_by_stages(tmp_path: Path) -> None:
     messages = compared(tmp_path, "stages")
     assert list(messages) == ["result"], messages

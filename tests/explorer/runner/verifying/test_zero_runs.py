@@ -116,6 +116,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return run(QUICK if request.param == "quick" else FULL, tmp_path_factory.mktemp("zero"))
 
 
+@pytest.mark.slow
 def test_equals_the_model_in_one_piece(runs: Runs) -> None:
     for name, (case, _, results) in runs.right.items():
         exact = EXACT_TO[case.dtype]

@@ -39,6 +39,7 @@ def sent_to(
     return plain_rows(cell_rows(question, BASE, LIMITS, workers, library or Nothing(), **more))
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_the_same_rows_and_solves_nothing_twice(head: Head) -> None:
     question, library = few(), Remembered()
     here = sent_to(Here(), question)

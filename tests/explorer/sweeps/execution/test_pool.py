@@ -20,6 +20,7 @@ from explorer.sweeps.sweep import cell_rows
 from tests.explorer.sweeps.execution.remembered import BASE, LIMITS, Remembered, few, plain_rows
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_rows_of_one_and_what_is_stored_is_not_solved_again() -> None:
     question, library = few(), Remembered()
     here = plain_rows(cell_rows(question, BASE, LIMITS, Here(), library))
@@ -52,6 +53,7 @@ def test_an_answer_that_nobody_has_read_yet_keeps_its_process_taken() -> None:
         assert pool.free()
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_costs_its_question_another_try() -> None:
     question = few(("equal",))[:3]
     killed: list[int] = []

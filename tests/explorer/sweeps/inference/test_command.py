@@ -20,6 +20,7 @@ COMMAND = ("decode", "llama-small", "--dtype", "bf16", "--devices", 2, "--device
        "--context", 64)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_answer_is_written_checked_and_exported(command: Command, tmp_path):
     path, script = tmp_path / "plan.json", tmp_path / "pipeline.sh"
     ran = command(*COMMAND, "--json", "-o", path)
@@ -39,6 +40,7 @@ def test_the_answer_is_written_checked_and_exported(command: Command, tmp_path):
     assert f"VLLM_PP_LAYER_PARTITION={','.join(map(str, best['layers']))}" in script.read_text()
 
 
+@pytest.mark.slow
 def test_a_plan_whose_cache_was_halved_is_refused(command: Command, tmp_path):
     path = tmp_path / "plan.json"
     assert command(*COMMAND, "-o", path).status == 0
@@ -60,6 +62,7 @@ def test_a_plan_whose_cache_was_halved_is_refused(command: Command, tmp_path):
     assert "KV cache" in ran.out + ran.err
 
 
+@pytest.mark.slow
 def test_the_table_marks_the_answer_within_a_limit(command: Command):
     ran = command(*COMMAND, "--time-per-token", "1s")
     assert ran.status == 0

@@ -19,6 +19,7 @@ def attention(decoder, degree=1):
     return graph.operators[at], phases.cache[at], phases
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("model", "layers", "heads", "key_heads", "width"),
     [("gpt-small", 4, 4, 4, 8), ("llama-small", 4, 4, 2, 8), ("moe-small", 2, 4, 4, 8)],
@@ -59,6 +60,7 @@ def test_the_cache_grows_with_the_context_and_the_sequences():
     assert sum(held) == 3 * long.cache_bytes
 
 
+@pytest.mark.slow
 def test_an_operator_with_a_cache_is_in_both_graphs():
     phases = Decoder("llama-small", 8, CONTEXT).at(2)
     for workload, cache in ((phases.prefill, phases.prefill_cache), (phases.decode, phases.cache)):
@@ -73,6 +75,7 @@ def test_keys_of_grouped_queries_are_detected_behind_what_repeats_them():
     assert {cached_elements(captured, at) for at in attention_calls(captured)} == {(16, 16)}
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("model", "message"),
     [

@@ -118,6 +118,7 @@ def test_time_per_token_is_that_of_the_slowest_stage_in_turn_or_of_a_whole_pass(
     assert token_seconds(problem, plan) == pytest.approx(max(2 * busiest, passing))
 
 
+@pytest.mark.slow
 def test_what_is_in_flight_is_in_the_cache_of_its_stages(served):
     for point in served.points:
         layers = sum(point.layers)

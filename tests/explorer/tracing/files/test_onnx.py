@@ -303,6 +303,7 @@ def test_a_shape_that_depends_on_values_is_refused(read):
         read(model([node("NonZero", ["x"], ["y"]), value(11, "x", [4, 2]), value(12, "y", ["a", "b"], INT64)]))
 
 
+@pytest.mark.slow
 @has_onnx
 def test_a_constant_too_large_to_work_out_does_not_fill_the_memory(read):
     size = tensor("size", [1], INT64, field(9, (2**40).to_bytes(8, "little")))

@@ -78,6 +78,7 @@ def test_layers_that_were_mixed_up_are_made_alike_again() -> None:
             assert alike(choices, prices, mixed).cost_s == pytest.approx(whole.cost_s, rel=1e-9)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", ["encoder", "gpt-small", "bert-small", "resnet50-small", "gnmt-small"])
 def test_it_costs_no_more_and_every_call_has_an_option(name: str) -> None:
     choices, prices, division = divided(name)

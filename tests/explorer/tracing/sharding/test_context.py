@@ -109,7 +109,7 @@ BLOCKS = {
 }
 
 
-@pytest.mark.first(12)
+@pytest.mark.first(5)
 @pytest.mark.parametrize("name", [RING, HEADS])
 @pytest.mark.parametrize("degree", [2, 4, 8])
 @pytest.mark.parametrize("kind", BLOCKS)
@@ -218,6 +218,7 @@ def parts_of(name: str, seed: int) -> Parts:
     return member_of(choices, labels, small), member_of(choices, labels, large)
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", MODELS)
 def test_members_compute_the_loss_of_the_whole_model(name: str, seed: int) -> None:

@@ -220,6 +220,7 @@ def test_a_file_that_does_not_state_what_is_saved_is_read_and_is_not_held_to_it(
     assert division(replace(graph, operators=operators)) != ()
 
 
+@pytest.mark.slow
 def test_spoiled_files_are_refused_or_noticed() -> None:
     chance = random.Random(3)
     text = json.dumps(graph_json(graph_of(parts_of("llama-small", 0))))

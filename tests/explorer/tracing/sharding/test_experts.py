@@ -157,6 +157,7 @@ def test_what_repeats_a_whole_tensor_is_divided_where_it_repeats(axis: Axis, see
         torch.testing.assert_close(member[part.outputs[0]], whole, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [Axis.EXPERT, Axis.TENSOR])
 def test_no_other_way_to_divide_a_mixture_is_cheaper(axis: Axis) -> None:
     """Of the calls that rows go through on their way; all others as they are in the cheapest."""

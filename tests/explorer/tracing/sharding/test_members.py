@@ -21,6 +21,7 @@ from tests.explorer.tracing.sharding.members import any_labels, note_divided, ra
 MODELS = ("gpt-small", "llama-small", "bert-small", "multimodal-small", "gnmt-small", "resnet50-small")
 
 
+@pytest.mark.first(8)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", MODELS)
 def test_any_labels_give_the_loss_of_the_whole_model(name: str, seed: int) -> None:
@@ -36,6 +37,7 @@ def test_any_labels_give_the_loss_of_the_whole_model(name: str, seed: int) -> No
         torch.testing.assert_close(values[part.outputs[0]], whole, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["gpt-small", "llama-small", "bert-small"])
 def test_tokens_of_an_example_of_one_sample_are_divided(name: str, seed: int) -> None:

@@ -41,6 +41,7 @@ def test_a_sum_is_partial_until_it_is_added_up():
         assert {one.op_type.startswith(COLLECTIVE) for one in forward} == {True}
 
 
+@pytest.mark.slow
 def test_channels_and_classes_of_images_have_their_names():
     assert {"S(channels)", "S(classes)"} <= set(placements("inception-small,tensor-parallel=2").values())
 

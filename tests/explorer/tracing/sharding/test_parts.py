@@ -98,6 +98,7 @@ def test_receivers_that_get_the_first_ones_share_are_noticed() -> None:
         assert not torch.allclose(values[part.outputs[0]], whole, rtol=1e-8, atol=1e-8), name
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_the_graph_keeps_the_rules_and_comes_back_from_its_file(name: str) -> None:
     for seed in range(4):
@@ -108,6 +109,7 @@ def test_the_graph_keeps_the_rules_and_comes_back_from_its_file(name: str) -> No
         assert again.degrees == graph.degrees
 
 
+@pytest.mark.slow
 @pytest.mark.first(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_planted_faults_of_regrouping_are_refused(seed: int) -> None:

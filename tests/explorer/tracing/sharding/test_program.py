@@ -140,7 +140,7 @@ def test_a_transformer_block_is_divided_as_megatron_divides_it() -> None:
         assert WHOLE not in tokens
 
 
-@pytest.mark.first(6)
+@pytest.mark.first(3)
 @pytest.mark.parametrize("sequence", [True, False])
 @pytest.mark.parametrize("degree", [2, 4, 8])
 @pytest.mark.parametrize("kind", ["gpt", "llama", "bert"])

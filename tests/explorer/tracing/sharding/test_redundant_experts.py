@@ -100,6 +100,7 @@ def test_inference_adds_up_nothing() -> None:
     assert updates(graph) == 0
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("degree", "redundant", "experts"), GROUPS)
 def test_planted_faults_are_refused(degree: int, redundant: int, experts: int) -> None:
     choices = choices_of(degree, load=1.25, redundant=redundant, experts=experts)

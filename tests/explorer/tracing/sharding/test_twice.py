@@ -212,6 +212,7 @@ def _placed(graph: OpGraph, stated: Division, at: int, tensor: DividedTensor) ->
     return replace(graph, division=replace(stated, outer=replace(stated.outer, tensors=tensors)))
 
 
+@pytest.mark.slow
 @pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["llama-small", "moe-small"])
 def test_faults_of_the_outer_division_are_noticed(name: str) -> None:
