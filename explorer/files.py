@@ -49,12 +49,12 @@ def write_file(path: Path, content: str | bytes, doing: str, *, mode: int | None
     data = content.encode("utf-8") if isinstance(content, str) else content
     state = ""
     try:
-        place = _place(path)
-        if not place.is_file:
-            _write_into(place.path, data)
+        target = _resolved(path)
+        if not target.is_file:
+            _write_into(target.path, data)
             return
-        state = "; no file was made" if place.status is None else "; the file there is as it was"
-        _replace(place.path, place.status, data, mode)
+        state = "; no file was made" if target.status is None else "; the file there is as it was"
+        _replace(target.path, target.status, data, mode)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -82,13 +82,13 @@ def why_not_writable(path: Path) -> str:
     if not os.fspath(path):
         return "expected a file name, found nothing"
     try:
-        place = _place(path)
-        if place.status is not None and stat.S_ISDIR(place.status.st_mode):
+        target = _resolved(path)
+        if target.status is not None and stat.S_ISDIR(target.status.st_mode):
             return f"{path}: is a folder, expected a file"
-        if place.status is not None and not os.access(place.path, os.W_OK):
+        if target.status is not None and not os.access(target.path, os.W_OK):
             return f"{path}: cannot be written; choose another file"
-        if place.is_file:
-            folder = os.path.dirname(place.path)
+        if target.is_file:
+            folder = os.path.dirname(target.path)
             if not os.path.isdir(folder):
                 return f"{path}: there is no folder {folder!r}"
             if not os.access(folder, os.W_OK | os.X_OK):
@@ -107,37 +107,37 @@ class _Place(NamedTuple):
     is_file: bool
 
 
-def _place(path: Path) -> _Place:
-    place = os.path.abspath(path)
+def _resolved(path: Path) -> _Place:
+    target = os.path.abspath(path)
     for _ in range(MAX_LINKS):
-        place = os.path.join(os.path.realpath(os.path.dirname(place)), os.path.basename(place))
-        if _DESCRIPTORS.fullmatch(os.path.dirname(place)):  # of a file, even: others write to it as well
-            return _Place(place, os.stat(place), False)
-        if not os.path.islink(place):
+        target = os.path.join(os.path.realpath(os.path.dirname(target)), os.path.basename(target))
+        if _DESCRIPTORS.fullmatch(os.path.dirname(target)):  # of a file, even: others write to it as well
+            return _Place(target, os.stat(target), False)
+        if not os.path.islink(target):
             break
-        place = os.path.join(os.path.dirname(place), os.readlink(place))
+        target = os.path.join(os.path.dirname(target), os.readlink(target))
     try:
-        status = os.stat(place)
+        status = os.stat(target)
     except FileNotFoundError:
-        return _Place(place, None, True)
-    return _Place(place, status, stat.S_ISREG(status.st_mode))
+        return _Place(target, None, True)
+    return _Place(target, status, stat.S_ISREG(status.st_mode))
 
 
-def _write_into(place: str, data: bytes) -> None:
-    folder, name = os.path.split(place)
+def _write_into(target: str, data: bytes) -> None:
+    folder, name = os.path.split(target)
     held = _DESCRIPTORS.fullmatch(folder)
     if held and int(held[1] or os.getpid()) == os.getpid():  # its own place in the file, not the beginning once more
         into = os.dup(int(name))
     else:
-        into = os.open(place, os.O_WRONLY | os.O_CLOEXEC)
+        into = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
     with os.fdopen(into, "wb") as file:
         file.write(data)
 
 
-def _replace(place: str, status: os.stat_result | None, data: bytes, mode: int | None) -> None:
-    if status is not None and not os.access(place, os.W_OK):  # a rename would not ask
+def _replace(target: str, status: os.stat_result | None, data: bytes, mode: int | None) -> None:
+    if status is not None and not os.access(target, os.W_OK):  # a rename would not ask
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    part = part_beside(place)
+    part = part_beside(target)
     into = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if mode is None else mode)
     try:
         with os.fdopen(into, "wb") as file:
@@ -148,7 +148,7 @@ def _replace(place: str, status: os.stat_result | None, data: bytes, mode: int |
             file.write(data)
             file.flush()
             _sync(into)
-        put_in_place(part, place)
+        put_in_place(part, target)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(part)

@@ -126,9 +126,9 @@ def show_run_job(
     text, settings = read_bundle(folder)
     bundle, about = Bundle(folder), read_about(folder)
     targets = targets or load_targets()
-    place = targets.setups[about.target].place if about.target in targets.setups else ""
+    path = targets.setups[about.target].place if about.target in targets.setups else ""
     outcome = read_result(bundle) if bundle.result.is_file() else Outcome(RunStatus.FAILED, "it never ended")
-    view = run_view(kept_name(request.bundle), bundle, read_plan(text), settings, outcome, cleaner(place, about.target))
+    view = run_view(kept_name(request.bundle), bundle, read_plan(text), settings, outcome, cleaner(path, about.target))
     emit(run_events.ran({**view, "text": packed_text(text)}))
 
 
@@ -137,13 +137,13 @@ def kept_name(bundle: str) -> str:
     return f"run-{bundle}"
 
 
-def cleaner(place: str, name: str) -> Callable[[str], str]:
+def cleaner(path: str, name: str) -> Callable[[str], str]:
     """What a page is sent never says where a target is: only how it is called."""
-    if "://" not in place:
+    if "://" not in path:
         return lambda words: words
-    host = place.split("://", 1)[1]
+    host = path.split("://", 1)[1]
     hostname = host.rsplit(":", 1)[0]
-    return lambda words: words.replace(place, name).replace(host, name).replace(hostname, name)
+    return lambda words: words.replace(path, name).replace(host, name).replace(hostname, name)
 
 
 def run_view(

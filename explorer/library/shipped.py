@@ -34,16 +34,16 @@ def find(question: SearchQuestion, folder: Path = FOLDER) -> Result | None:
 
     Raises PlacementError for one that is damaged, or does not verify.
     """
-    place = folder / _name(question)
-    if not question.nameable or not place.is_file():
+    path = folder / _name(question)
+    if not question.nameable or not path.is_file():
         return None
     try:
-        with gzip.open(place, "rb") as file:
-            parts = Field(parse_json(file.read(MAX_BYTES), place.name), place.name).fields(
+        with gzip.open(path, "rb") as file:
+            parts = Field(parse_json(file.read(MAX_BYTES), path.name), path.name).fields(
                 ("written", "code", "date", "answer")
             )
     except (OSError, EOFError, zlib.error) as error:
-        raise LibraryTrouble(f"the answer that ships in {place.name} cannot be read: {error}") from None
+        raise LibraryTrouble(f"the answer that ships in {path.name} cannot be read: {error}") from None
     if _written() != parts["written"].text() and code_hash(ENGINE) != parts["code"].text():
         return None
     result = read_answer(json.dumps(parts["answer"].value).encode(), question)
@@ -62,10 +62,10 @@ def store(question: SearchQuestion, result: Result, reference: str, date: str, f
         "date": date,
         "answer": json.loads(write_answer(question, result, reference)),
     }
-    place = folder / _name(question)
+    path = folder / _name(question)
     packed = gzip.compress(json.dumps(held, separators=(",", ":")).encode(), 9, mtime=0)
-    write_file(place, packed, "packing an answer that ships")
-    return place
+    write_file(path, packed, "packing an answer that ships")
+    return path
 
 
 def _name(question: SearchQuestion) -> str:

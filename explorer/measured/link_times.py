@@ -15,7 +15,7 @@ from solvers.problem.cluster import Cluster, Link
 @dataclass(frozen=True, slots=True)
 class _Arrival:
     """A message whose arrival is known. start_s: when it was posted, or the last one before it arrived that is
-    known, too; doubtful: others that nobody waited for, and which may have held the wire meanwhile."""
+    known, too; doubtful: others that nobody waited for, and which may have held the link meanwhile."""
 
     position: int
     start_s: float
@@ -32,11 +32,11 @@ def ends_of(message: MeasuredMessage, outcome: Outcome) -> tuple[int, int]:
 
 
 def wire_seconds(cluster: Cluster, outcome: Outcome) -> dict[int, float]:
-    """Position of a message -> its seconds on the wire.
+    """Position of a message -> its seconds on the link.
 
     Only where its reader had to wait: else the moment of arrival is not known. Where another message was under
-    way on the wire meanwhile, its own time begins when that one arrived. If nobody waited for the other, it counts
-    as gone after as many times its stated time as the wire's messages usually take; a message posted before
+    way on the link meanwhile, its own time begins when that one arrived. If nobody waited for the other, it counts
+    as gone after as many times its stated time as the link's messages usually take; a message posted before
     that is left out.
     """
     wires: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -57,7 +57,7 @@ def wire_seconds(cluster: Cluster, outcome: Outcome) -> dict[int, float]:
 
 
 def _arrivals(cluster: Cluster, outcome: Outcome, positions: Sequence[int]) -> Iterator[_Arrival]:
-    """The messages of one wire in one iteration that were waited for."""
+    """The messages of one link in one iteration that were waited for."""
     wire = sorted((outcome.messages[p].sent_s, outcome.messages[p].arrived_s, p) for p in positions)
     under_way: list[MeasuredMessage] = []
     for place, (sent_s, arrived_s, position) in enumerate(wire):

@@ -28,7 +28,7 @@ SAME_BYTES = 0.01
 Pair = tuple[int, int]
 """A link's devices: from, to."""
 _Sent = tuple[MeasuredMessage, float | None]
-"""A message and its seconds on the wire, None where they are not known."""
+"""A message and its seconds on the link, None where they are not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,12 +237,12 @@ class ClusterSettings(Group):
     links: Wires | None = setting(
         None,
         Choice(Wires, optional=True),
-        "inside a host: dedicated, one for every ordered pair of devices (NVLink); shared, one wire that carries"
+        "inside a host: dedicated, one for every ordered pair of devices (NVLink); shared, one bus that carries"
         " one transfer at a time (PCIe through one root) (dedicated)",
         control=Control(
             id="links", label="Links", place=RARE,
-            labels={"auto": "auto", "dedicated": "one a pair", "shared": "shared wire"},
-            meaning="What carries tensors between GPUs: a link of its own for each pair, or one wire that all transfers"
+            labels={"auto": "auto", "dedicated": "point-to-point", "shared": "shared bus"},
+            meaning="What carries tensors between GPUs: a link of its own for each pair, or one bus that all transfers"
             " of a machine share.",
         ),
     )  # fmt: skip

@@ -191,7 +191,7 @@ def _messages(path: Path, nodes: list[ast.AST], docstrings: set[int]) -> Iterato
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             words = PLACEHOLDER.sub("{}", CODE.sub("``", node.value))
-            if re.search(r"[A-Za-z]{2,} +[A-Za-z]{2,}", words):
+            if re.search(r"[A-Za-z]+ +[A-Za-z]+", words):
                 yield Text(path, node.lineno, words)
 
 
@@ -201,7 +201,7 @@ def script(path: Path) -> Iterator[Text]:
         if not line.lstrip().startswith(("//", "*", "/*")):
             for match in SCRIPT_TEXT.finditer(line):
                 words = match[1] or match[2] or ""
-                if re.search(r"[A-Za-z]{2,} +[A-Za-z]{2,}", words):
+                if re.search(r"[A-Za-z]+ +[A-Za-z]+", words):
                     yield Text(path, number, words)
 
 

@@ -42,13 +42,13 @@ def traced_before(model: str, training: bool, dtype: str | None, folder: Path = 
 
 
 def _shipped(model: str, training: bool, dtype: str | None, folder: Path) -> Workload | None:
-    place = folder / name_of(model, training, dtype)
-    if (training, dtype) not in SHIPPED or not model.replace("-", "_").isidentifier() or not place.is_file():
+    path = folder / name_of(model, training, dtype)
+    if (training, dtype) not in SHIPPED or not model.replace("-", "_").isidentifier() or not path.is_file():
         return None
     if not holds_still(folder / STATED):
         return None
-    with gzip.open(place, "rb") as file:
-        return read_graph(file.read(MAX_BYTES), place.name)
+    with gzip.open(path, "rb") as file:
+        return read_graph(file.read(MAX_BYTES), path.name)
 
 
 def name_of(model: str, training: bool, dtype: str | None) -> str:

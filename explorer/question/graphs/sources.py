@@ -16,20 +16,20 @@ def sources_hash(package: Path) -> str:
     return _hash((path.relative_to(package).as_posix(), path.read_bytes()) for path in _files(package))
 
 
-def written_hash(places: Iterable[Path]) -> str:
+def written_hash(paths: Iterable[Path]) -> str:
     """The same of several files and folders. A name is the path from the folder in which a place is."""
-    return _hash((name, path.read_bytes()) for name, path in _named(places))
+    return _hash((name, path.read_bytes()) for name, path in _named(paths))
 
 
-def code_hash(places: Iterable[Path]) -> str:
+def code_hash(paths: Iterable[Path]) -> str:
     """The same of what the files say to Python alone: comments, docstrings and how lines are broken do not count."""
-    return _hash((name, _meant(path.read_bytes()).encode()) for name, path in _named(places))
+    return _hash((name, _meant(path.read_bytes()).encode()) for name, path in _named(paths))
 
 
-def _named(places: Iterable[Path]) -> Iterator[tuple[str, Path]]:
-    for place in places:
-        for path in _files(place) if place.is_dir() else (place,):
-            yield path.relative_to(place.parent).as_posix(), path
+def _named(paths: Iterable[Path]) -> Iterator[tuple[str, Path]]:
+    for top in paths:
+        for path in _files(top) if top.is_dir() else (top,):
+            yield path.relative_to(top.parent).as_posix(), path
 
 
 def _files(package: Path) -> list[Path]:

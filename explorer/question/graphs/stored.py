@@ -27,34 +27,34 @@ _DAMAGED = (OSError, EOFError, zlib.error, PlacementError)
 def find(folder: Path, model: str, training: bool, dtype: str | None, members: str = "") -> Workload | None:
     """What was traced here of a demo, with what is said of its example ("gpt,batch=8"), by the code of today. What is
     there and is no such graph is removed. members: by whose times it is divided, "" for those of no plan."""
-    place = _place(folder, model, training, dtype, members)
+    path = _path(folder, model, training, dtype, members)
     try:
-        with gzip.open(place, "rb") as file:
-            workload = read_graph(file.read(MAX_BYTES), place.name)
+        with gzip.open(path, "rb") as file:
+            workload = read_graph(file.read(MAX_BYTES), path.name)
         if (workload.reference, workload.training) != (model, training):
             raise PlacementError("the graph of another model")
     except FileNotFoundError:
         return None
     except _DAMAGED:
         with suppress(OSError):
-            place.unlink()
+            path.unlink()
         return None
     with suppress(OSError):
-        os.utime(place)
+        os.utime(path)
     return workload
 
 
 def store(folder: Path, workload: Workload, dtype: str | None, members: str = "") -> None:
     """Store what `find` is to find. dtype: as it was asked for."""
-    place = _place(folder, workload.reference, workload.training, dtype, members)
+    path = _path(folder, workload.reference, workload.training, dtype, members)
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_file(place, packed_graph(workload), "keeping a graph", mode=0o600)
+        write_file(path, packed_graph(workload), "keeping a graph", mode=0o600)
         paths = sorted(folder.glob(f"*{ENDING}"), key=lambda path: path.stat().st_mtime)
         for old in paths[:-MOST]:
             old.unlink()
 
 
-def _place(folder: Path, model: str, training: bool, dtype: str | None, members: str) -> Path:
+def _path(folder: Path, model: str, training: bool, dtype: str | None, members: str) -> Path:
     key = json.dumps([model, training, dtype, traced_here(), *filter(None, [members])])
     return folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}{ENDING}"

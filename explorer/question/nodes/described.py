@@ -40,8 +40,8 @@ _NETWORK = ("bandwidth", "latency", "wires")
 class Inside(StrEnum):
     """What carries the transfers inside a node.
 
-    DEDICATED: a wire for every ordered pair of devices (NVLinks from each to each). DEVICE: one port a device, for all
-    that it sends (a switch that all are joined to). SHARED: one wire for all (PCIe through one root).
+    DEDICATED: a link for every ordered pair of devices (NVLinks from each to each). DEVICE: one port a device, for all
+    that it sends (a switch that all are joined to). SHARED: one bus for all (PCIe through one root).
     """
 
     DEDICATED = "dedicated"
@@ -51,7 +51,7 @@ class Inside(StrEnum):
 
 class Between(StrEnum):
     """What carries the transfers between nodes. DEVICE: each device's own adapter, for all that it sends. NODE: one
-    adapter a node, for all that it sends. PAIR: a wire for every ordered pair of nodes."""
+    adapter a node, for all that it sends. PAIR: a link for every ordered pair of nodes."""
 
     DEVICE = "device"
     NODE = "node"

@@ -45,10 +45,10 @@ def past_runs(root: Path | None = None, limit: int = MOST_RUNS) -> list[PastRun]
 
 def find_run(identifier: str, root: Path | None = None) -> PastRun:
     """The run of that id. Raises InvalidProblem if there is none: an id is a name, never a path."""
-    place = runs_folder() if root is None else root
-    if identifier not in [folder.name for folder in bundle_folders(place)]:
-        raise InvalidProblem(f"no run {identifier[:100]!r} in {place}; `placement-explorer runs` lists them")
-    return _read(place / identifier)
+    root_folder = runs_folder() if root is None else root
+    if identifier not in [folder.name for folder in bundle_folders(root_folder)]:
+        raise InvalidProblem(f"no run {identifier[:100]!r} in {root_folder}; `placement-explorer runs` lists them")
+    return _read(root_folder / identifier)
 
 
 def _read(folder: Path) -> PastRun:

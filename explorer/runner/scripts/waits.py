@@ -38,7 +38,7 @@ class Task:
 
     ranks: one that computes; two of a message, the sender first; all that take part in an average. back: of a
     message, the step of the receiver (step is the sender's). wire: what a message occupies, "" if nothing.
-    urgency: of the ready messages of one wire the lowest goes first.
+    urgency: of the ready messages of one link the lowest goes first.
     """
 
     step: Step

@@ -68,11 +68,11 @@ class RankProcess:
 
     def start(self, module: str, request_text: str, environment: Mapping[str, str]) -> None:
         """Run ``module`` on the bundle of the package, with ``request_text`` as its request."""
-        place = Path.cwd()
-        write_file(self._folder / "plan.json", (place / BUNDLE / "plan.json").read_bytes(), "starting a rank")
+        package = Path.cwd()
+        write_file(self._folder / "plan.json", (package / BUNDLE / "plan.json").read_bytes(), "starting a rank")
         write_file(self._folder / "request.json", request_text, "starting a rank")
         inherited = {key: value for key, value in os.environ.items() if key not in SECRETS}
-        paths = [str(place), *filter(None, [inherited.get("PYTHONPATH", "")])]
+        paths = [str(package), *filter(None, [inherited.get("PYTHONPATH", "")])]
         command = [sys.executable, "-m", module, str(self._folder)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "explorer.runner.targets.agent", str(os.getpid()), *command],

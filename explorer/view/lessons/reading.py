@@ -190,10 +190,10 @@ def all_lessons(choices: Choices, folder: str = "") -> tuple[Lesson, ...]:
 
 def owners_files(folder: str) -> list[Path]:
     """The files of a folder of lessons. Raises InvalidProblem."""
-    place = Path(folder)
-    if not place.is_dir():
+    directory = Path(folder)
+    if not directory.is_dir():
         raise InvalidProblem(f"{folder}: expected a folder of lessons, files that end in .toml")
-    files = sorted(path for path in place.iterdir() if path.suffix == ".toml")
+    files = sorted(path for path in directory.iterdir() if path.suffix == ".toml")
     if not files:
         raise InvalidProblem(f"{folder}: there is no lesson in it, no file that ends in .toml")
     if len(files) > MAX_FILES:

@@ -55,9 +55,9 @@ class Shelf:
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()[:24]
         shown, nbytes = safe_name(name), part.stat().st_size
-        place = self.folder / digest
-        place.mkdir(exist_ok=True)
-        target = place / shown
+        directory = self.folder / digest
+        directory.mkdir(exist_ok=True)
+        target = directory / shown
         os.replace(part, target)
         with self._lock:
             stored = self._files[PREFIX + digest] = StoredFile(PREFIX + digest, shown, str(target), nbytes)

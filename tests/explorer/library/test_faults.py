@@ -135,15 +135,15 @@ def test_where_files_cannot_grow_the_answer_is_given_and_one_line_reported(path:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """One of 256 KiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    disk = tmp_path / "disk"
+    disk.mkdir()
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], capture_output=True, check=False
     )
     if done.returncode:
         pytest.skip("only the superuser mounts disks")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
 
 
 @pytest.mark.parametrize("free", [0, 4096, 40_000, 100_000])

@@ -25,11 +25,11 @@ AGAIN = "search for it again: python -m explorer.jobs.shipping"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Answers that ship, none yet."""
-    place = tmp_path / "answers"
-    place.mkdir()
-    monkeypatch.setattr(shipped, "FOLDER", place)
-    monkeypatch.setattr(shipped.find, "__defaults__", (place,))
-    return place
+    file = tmp_path / "answers"
+    file.mkdir()
+    monkeypatch.setattr(shipped, "FOLDER", file)
+    monkeypatch.setattr(shipped.find, "__defaults__", (file,))
+    return file
 
 
 def searched_for(*_: object, **__: object) -> Result:
@@ -83,18 +83,18 @@ def test_it_answers_no_other_question_and_by_no_other_code(folder: Path, monkeyp
 
 
 def test_one_that_is_not_what_it_says_is_refused_and_searched_for(folder: Path, tmp_path: Path) -> None:
-    place = shipped.store(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
-    held = json.loads(gzip.decompress(place.read_bytes()))
+    file = shipped.store(search_question(), answer(search_question()), "chain", "2026-11-23", folder)
+    held = json.loads(gzip.decompress(file.read_bytes()))
     held["answer"]["outcome"]["objective_s"] /= 2
     held["answer"]["outcome"]["bound_s"] = 0.0
-    place.write_bytes(gzip.compress(json.dumps(held).encode()))
+    file.write_bytes(gzip.compress(json.dumps(held).encode()))
     with pytest.raises(PlacementError, match="its plan was said to take"):
         shipped.find(search_question(), folder)
     messages: list[str] = []
     with CachedSolver(tmp_path / "plans.sqlite", report=messages.append) as solver:
         assert solver(chain(), "equal").status is not Status.NO_PLAN
     assert messages[0].endswith("it is searched for")
-    place.write_bytes(b"no gzip")
+    file.write_bytes(b"no gzip")
     with pytest.raises(PlacementError, match="cannot be read"):
         shipped.find(search_question(), folder)
 
