@@ -73,18 +73,18 @@ def test_other_code_or_another_pytorch_traces_again(
 )
 def test_what_is_damaged_is_removed_and_traced_again(traces: list[str], tmp_path: Path, content: bytes) -> None:
     load(MODEL, graphs=tmp_path)
-    (place,) = tmp_path.iterdir()
-    place.write_bytes(content)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(content)
     assert traced_already(MODEL, True, None, tmp_path) is None
-    assert not place.exists()
+    assert not path.exists()
     load(MODEL, graphs=tmp_path)
     assert len(traces) == 2
 
 
 def test_the_graph_of_another_model_is_not_taken_for_it(tmp_path: Path) -> None:
     stored.store(tmp_path, load("gpt-small"), None)
-    (place,) = tmp_path.iterdir()
-    place.rename(stored._place(tmp_path, MODEL, True, None, ""))
+    (path,) = tmp_path.iterdir()
+    path.rename(stored._path(tmp_path, MODEL, True, None, ""))
     assert stored.find(tmp_path, MODEL, True, None) is None
 
 
@@ -100,14 +100,14 @@ def test_those_that_were_not_used_for_longest_go(tmp_path: Path, monkeypatch: py
     workload, dtypes = load("gpt-small"), ("bf16", "fp16", "fp32")
     for second, dtype in enumerate(dtypes):
         stored.store(tmp_path, workload, dtype)
-        os.utime(stored._place(tmp_path, "gpt-small", True, dtype, ""), (second, second))
+        os.utime(stored._path(tmp_path, "gpt-small", True, dtype, ""), (second, second))
     assert [stored.find(tmp_path, "gpt-small", True, dtype) is None for dtype in dtypes] == [True, False, False]
 
 
 def test_only_the_user_can_read_them(tmp_path: Path) -> None:
     stored.store(tmp_path / "graphs", load("gpt-small"), None)
-    (place,) = (tmp_path / "graphs").iterdir()
-    assert [path.stat().st_mode & 0o077 for path in (place, place.parent)] == [0, 0]
+    (path,) = (tmp_path / "graphs").iterdir()
+    assert [path.stat().st_mode & 0o077 for path in (path, path.parent)] == [0, 0]
 
 
 def test_what_is_no_example_of_a_demo_is_refused_before_anything_is_looked_up(tmp_path: Path) -> None:

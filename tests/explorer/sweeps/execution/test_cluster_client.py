@@ -1,4 +1,4 @@
-"""What is said to a cluster and believed of it, with a server that answers like one, or as badly as a test wants."""
+"""What is sent to a cluster and accepted from it, with a server that answers like one, or as badly as a test wants."""
 
 from __future__ import annotations
 
