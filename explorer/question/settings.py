@@ -337,9 +337,9 @@ class MemorySettings(Group):
         "what a cap applies to: the peak of the simulated schedule, or static, the sum of what all operators of a"
         " device keep, as in Pesto and Baechi; a file that states sizes is always static (peak)",
         control=Control(
-            id="memory-model", label="Cap applies", what="What a cap applies to", place=RARE, term="cap",
-            labels={"peak": "to peak", "static": "to sum"}, word="Cap applies to",
-            meaning="To the peak: what is held at each moment of the schedule. To the sum: parameters and all"
+            id="memory-model", label="Cap on", what="What a cap applies to", place=RARE, term="cap",
+            labels={"peak": "peak usage", "static": "total usage"}, word="Cap applies to",
+            meaning="Peak usage: what is held at each moment of the schedule. Total usage: parameters and all"
             " activations added up, as some papers count.",
         ),
     )  # fmt: skip

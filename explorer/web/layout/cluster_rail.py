@@ -153,7 +153,7 @@ def _more_cluster(session: Session, kinds: list[str], second: tuple[str, int]) -
         *placed(RARE, session),
         row("Second GPU type", select(ids.KIND_TWO, second[0], others, "Second device kind", WIDTH), "mixed-kind"),
         row(
-            "of which",
+            "Count",
             number(count, second[1] or "", "GPUs of the second kind"),
             "mixed-kind",
         ),

@@ -48,7 +48,7 @@ class Stored(Own):
 
 
 def called_back(app: Dash) -> frozenset[str]:
-    """The ids of which ``app``'s callbacks hear or tell."""
+    """The ids that ``app``'s callbacks read or write."""
     names = set()
     for callback in app.callback_map.values():
         names |= {each["id"] for each in (*callback["inputs"], *callback["state"])}
