@@ -156,10 +156,10 @@ def pin(local_rank: int, threads: int) -> bool:
     if not hasattr(os, "sched_getaffinity"):
         return False
     cores = sorted(os.sched_getaffinity(0))
-    own = cores[local_rank * threads : (local_rank + 1) * threads]
-    if len(own) < threads:
+    assigned = cores[local_rank * threads : (local_rank + 1) * threads]
+    if len(assigned) < threads:
         return False
-    os.sched_setaffinity(0, own)
+    os.sched_setaffinity(0, assigned)
     return True
 
 
