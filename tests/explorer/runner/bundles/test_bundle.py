@@ -101,10 +101,10 @@ def test_the_script_says_what_is_missing_in_a_line(carried: tuple[Path, Path], t
     refused = started(folder / "run.sh", python, NNODES="3")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "the plan has 2 ranks, but NNODES=3 times RANKS_PER_NODE=0" in refused.stderr
-    without_explorer = tmp_path / "bare"
-    without_explorer.write_text("#!/bin/sh\nexit 1\n")
-    without_explorer.chmod(0o700)
-    refused = started(folder / "run.sh", without_explorer)
+    other_python = tmp_path / "bare"
+    other_python.write_text("#!/bin/sh\nexit 1\n")
+    other_python.chmod(0o700)
+    refused = started(folder / "run.sh", other_python)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert (
         f"{without_explorer} has no placement-explorer with torch: install what requirements.txt names"
