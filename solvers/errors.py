@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import warnings
+from collections.abc import Callable
 from typing import ClassVar
 
 MAX_WORD = 80
@@ -86,3 +88,19 @@ def _cut(words: str, most: int) -> str:
         return words
     end = (most - 3) // 3
     return f"{words[: most - 3 - end]}...{words[-end:]}"
+
+
+def earlier_names(**today: str) -> Callable[[object, str], object]:
+    """Make a class's ``__getattr__``, by which attributes are there under their earlier names, too, with a warning.
+
+    Args:
+        today: Earlier name=name of today.
+    """
+
+    def look_up(self: object, name: str) -> object:
+        if name not in today:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        warnings.warn(f"{type(self).__name__}.{name} is {today[name]} now", DeprecationWarning, stacklevel=2)
+        return getattr(self, today[name])
+
+    return look_up

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -19,7 +18,7 @@ from explorer.view.graph.stage_boxes import device_words
 from explorer.view.plan_view import devices
 from explorer.view.versus import is_one_question, verdict
 from explorer.words import text
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, earlier_names
 from solvers.evaluation.evaluate import Metrics, evaluate
 from solvers.formats.json_text import finite_or_none
 from solvers.formats.op_graph_json import graph_hash
@@ -110,12 +109,7 @@ class Difference:
     distinguishable: bool | None = None
 
     if not TYPE_CHECKING:  # which is to know no other attributes
-
-        def __getattr__(self, name: str) -> object:
-            if name != "told_apart":
-                raise AttributeError(name)
-            warnings.warn("told_apart is named distinguishable since 0.5", DeprecationWarning, stacklevel=2)
-            return self.distinguishable
+        __getattr__ = earlier_names(told_apart="distinguishable")
 
     @property
     def moved_operators(self) -> int:

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from solvers.errors import earlier_names
 from solvers.evaluation.evaluate import Judged, cut_bytes, judge
 from solvers.plan.plan import Plan
 from solvers.plan.result import Progress, StopReason
@@ -55,6 +57,9 @@ class Monitor:
     far that are not search time, such as those of compiling kernels. effort: what share a planner does of the work
     that its options say.
     """
+
+    if not TYPE_CHECKING:  # which is to know no other attributes
+        __getattr__ = earlier_names(asking="for_question", apart="independent")
 
     problem: Problem
     time_limit_s: float = math.inf
