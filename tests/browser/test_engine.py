@@ -47,6 +47,7 @@ def test_a_cap_too_small_for_the_model_is_infeasible_until_the_offered_cap_is_se
     assert real.state in ("optimal", "feasible")
 
 
+@pytest.mark.slow
 def test_ways_out_of_an_infeasible_question_are_solved_and_one_click_away(real):
     real.open("model=gpt&devices=2&memory=4294967296&micro_batches=8&time_limit=5")
     assert real.state == "infeasible"
@@ -59,6 +60,7 @@ def test_ways_out_of_an_infeasible_question_are_solved_and_one_click_away(real):
     assert "memory" not in real.query
 
 
+@pytest.mark.slow
 def test_inference_has_no_backward(real):
     real.at(SMALL)
     assert [name for name, _ in real.bars if "backward" in name]
@@ -112,6 +114,7 @@ def test_the_web_process_does_not_import_torch():
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_interleaved_gives_devices_several_stages_with_any_planner(real):
     for planner in ("auto", "interleaved"):
         real.open(f"model=gpt-small&devices=2&micro_batches=8&pipeline=interleaved&planner={planner}&effort=quick&v=3")
@@ -126,6 +129,7 @@ def test_cores_are_not_called_gpus(real):
     assert not [name for name in real.js(ROW_NAMES) if "GPU" in name]
 
 
+@pytest.mark.slow
 def test_every_level_of_modules_shows_more_than_the_one_before(real):
     real.open(SMALL + "&v=3")
     for _ in range(8):

@@ -88,6 +88,7 @@ def test_a_plan_a_model_a_placement_and_a_cluster_are_opened(real, tmp_path):
     page.js("localStorage.clear()")
 
 
+@pytest.mark.slow
 def test_the_rail_says_what_the_devices_of_a_file_and_of_a_machine_have(real, tmp_path):
     page = real.at(START)
     problem = chain_problem(3, memory_bytes=8 * GIB)
@@ -131,6 +132,7 @@ def test_operator_times_take_the_place_of_estimates_until_their_chip_is_closed(r
     page.js("localStorage.clear()")
 
 
+@pytest.mark.slow
 def test_what_is_saved_on_the_server_is_chosen_by_name(window, tmp_path, monkeypatch, request):
     monkeypatch.setenv("PLACEMENT_EXPLORER_HOME", str(tmp_path))
     save("lab", None, library_of_linear(hardware="NVIDIA A100-SXM4-80GB"))

@@ -45,6 +45,7 @@ PAN = "return document.getElementById('graph')._cyreg.cy.pan().y"
 SIZE = "const e = document.querySelector(arguments[0]); return [e.offsetWidth, e.offsetHeight]"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("size", [(1280, 800), (1440, 900), (1920, 1080)])
 def test_arrows_have_room_bytes_stand_at_cuts_alone_and_the_frame_is_filled(real, size):
     page = real.at(CHAIN)

@@ -22,6 +22,7 @@ def undo(page):
     page.change(chain.key_down(Keys.CONTROL).send_keys("z").key_up(Keys.CONTROL).perform)
 
 
+@pytest.mark.slow
 def test_undo_works_right_after_a_slider_and_a_choice(fake):
     page = fake.open(CHAIN)
     page.change(lambda: page.slide("devices", 1))

@@ -27,7 +27,7 @@ axe.run(document, {resultTypes: ['violations']}).then((found) =>
 """
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_no_tab_and_no_lesson_has_a_serious_finding(real, theme):
     page = real.open(f"{START}&theme={theme}")

@@ -16,6 +16,7 @@ WIDER = "const rail = document.querySelector('.rail.right'); return rail.scrollW
 FOLDER = os.environ.get("DEGREES_PICTURES")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("theme", "size"), [("light", (1440, 900)), ("dark", (1180, 760))])
 def test_the_table_over_degrees_is_beside_the_plan(real, theme, size):
     real.browser.set_window_size(*size)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+import pytest
+
 from tests.benchmarks.serving.crowd import Client, flood, questions
 
 CLIENTS = 6
@@ -24,6 +26,7 @@ async def crowd(address: str) -> tuple[list[Client], int]:
     return clients, sent
 
 
+@pytest.mark.slow
 def test_everybody_gets_the_answer_to_their_own_question(fake_server):
     clients, sent = asyncio.run(crowd(fake_server))
     assert sent > 30

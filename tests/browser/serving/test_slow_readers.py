@@ -51,7 +51,8 @@ def is_hung_up_on(connection: socket.socket) -> bool:
     return any(event & (select.POLLHUP | select.POLLERR) for _, event in waiting.poll(PATIENCE_S * 1000))
 
 
-def test_a_page_that_never_reads_is_hung_up_on(hasty):
+@pytest.mark.slow
+def test_a_page_that_never_reads_is_disconnected(hasty):
     held = narrow(hasty)
     page = with_plan(hasty, held)
     for number in range(100):

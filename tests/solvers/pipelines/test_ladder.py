@@ -108,7 +108,6 @@ def branches(devices: int, max_replicas: int) -> Problem:
 
 
 @pytest.mark.slow
-@pytest.mark.first(1)
 @pytest.mark.parametrize("replicas", [1, 8])
 def test_with_auto_a_device_more_is_never_worse(replicas: int) -> None:
     values = [solve(branches(devices, replicas), effort=Effort.QUICK).objective_s for devices in (1, 2, 3, 5, 6, 7, 8)]

@@ -75,6 +75,7 @@ def wait_until_gone(head: Head) -> None:
     pytest.fail("processes of ranks are left")
 
 
+@pytest.mark.slow
 def test_a_run_streams_its_progress_and_brings_its_result_back(head: Head, tmp_path: Path) -> None:
     messages: list[RunProgress] = []
     outcome = push(target(head, hosts=2), tmp_path, "finish", replace(REQUEST, threads=2), messages)
@@ -125,6 +126,7 @@ def test_a_time_limit_ends_a_run_that_hangs(head: Head, tmp_path: Path) -> None:
     wait_until_gone(head)
 
 
+@pytest.mark.slow
 def test_a_rank_that_fails_says_why(head: Head, tmp_path: Path) -> None:
     outcome = push(target(head), tmp_path, "fail")
     reason = "rank 1 failed at 1F0: ValueError: the shapes do not fit"

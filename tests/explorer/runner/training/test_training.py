@@ -119,7 +119,7 @@ def same(rows: list[list[float]], expected: list[list[float]]) -> bool:
     return len(rows) == len(expected) > 0 and all(map(close, rows, expected))
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["full on one", "full on two", "replicas", "ZeRO-1", "states on hosts"])
 def test_trains_as_a_plain_loop_does_with_clip_schedule_and_accumulation(name: str, results: dict[str, Any]) -> None:
     """Stages that are not contiguous, with a tied table and split backwards; replicas; and one process."""

@@ -110,7 +110,6 @@ def test_the_graph_keeps_the_rules_and_comes_back_from_its_file(name: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.first(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_planted_faults_of_regrouping_are_refused(seed: int) -> None:
     planted = refused = 0

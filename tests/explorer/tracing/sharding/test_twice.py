@@ -213,7 +213,6 @@ def _placed(graph: OpGraph, stated: Division, at: int, tensor: DividedTensor) ->
 
 
 @pytest.mark.slow
-@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["llama-small", "moe-small"])
 def test_faults_of_the_outer_division_are_noticed(name: str) -> None:
     graph = graph_of(divided(name, 1, Axis.CONTEXT if name == "llama-small" else Axis.EXPERT)[2])
