@@ -58,6 +58,7 @@ def test_arrows_have_room_bytes_stand_at_cuts_alone_and_the_frame_is_filled(real
         assert not [label for crosses, label in labels if label and not crosses]
 
 
+@pytest.mark.slow
 def test_branches_of_a_model_stand_side_by_side(real):
     page = real.open(BRANCHES)
     sides = [{box.split(".")[1] for box in row if box.startswith("m:branches.")} for row in page.js(ROWS)]

@@ -35,6 +35,7 @@ def test_undo_works_right_after_a_slider_and_a_choice(fake):
     assert "micro_batches=4" in page.query
 
 
+@pytest.mark.slow
 def test_escape_lets_a_box_go_that_was_clicked_and_x_its_pin(fake):
     page = fake.at(CHAIN)
     box = next(name for name in page.boxes if name.startswith("m:"))

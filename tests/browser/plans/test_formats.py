@@ -39,7 +39,7 @@ WRITERS = {
 }
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_file_is_opened_and_planned(real, tmp_path, name):
     page = real.at(START)

@@ -114,6 +114,7 @@ def test_it_can_be_stopped(answered):
     assert "+1 ms" not in shown(answered)
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_person_sees_what_each_place_would_cost_and_what_is_forbidden(fake):
     fake.at()

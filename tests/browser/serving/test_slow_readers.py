@@ -64,6 +64,7 @@ def test_a_page_that_never_reads_is_disconnected(hasty):
     other.close()
 
 
+@pytest.mark.slow
 def test_a_download_that_nobody_takes_is_hung_up_on(hasty):
     parts = urlsplit(hasty)
     held = narrow(hasty)

@@ -22,6 +22,7 @@ def graph_of(name: str) -> Workload:
     return demo(name) if name in SMALL else shipped(name)
 
 
+@pytest.mark.first(18)
 @pytest.mark.parametrize("name", REAL + SMALL)
 def test_every_parameter_is_counted_once(name: str) -> None:
     with torch.device("meta"):

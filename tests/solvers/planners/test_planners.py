@@ -135,7 +135,7 @@ def oracle_of(kind, seed):
     return solve(small_problem(kind, seed), "brute-force")
 
 
-@pytest.mark.first(12)
+@pytest.mark.first(6)
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("name", [name for name in PLANNERS if name != "brute-force"])
 def test_no_planner_beats_the_oracle_and_no_bound_exceeds_it(name, kind):

@@ -146,6 +146,7 @@ def test_a_rank_that_stands_still_is_named_while_the_run_goes_on(
     assert not list(folder.glob("beat-*"))
 
 
+@pytest.mark.slow
 def test_a_time_limit_names_the_rank_that_stood_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = run(tmp_path / "run", monkeypatch, "stopped", request=RunRequest(time_limit_s=4.0))
     assert (outcome.status, outcome.culprit) == (RunStatus.TIME_LIMIT, 1)

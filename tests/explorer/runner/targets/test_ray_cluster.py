@@ -107,6 +107,7 @@ def test_a_run_streams_its_progress_and_brings_its_result_back(head: Head, tmp_p
     assert head.token not in (tmp_path / "log.txt").read_text()
 
 
+@pytest.mark.slow
 def test_a_cancelled_run_ends_with_all_its_processes(head: Head, tmp_path: Path) -> None:
     messages: list[RunProgress] = []
     outcome = push(
@@ -155,6 +156,7 @@ def test_a_wrong_or_missing_token_is_reported(token: str, message: str, head: He
     assert not token or token not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_plan_of_a_demo_model_really_runs_there(head: Head, tmp_path: Path) -> None:
     problem = problem_of("candle_uno-small", devices=2, mini_batch=4, micro_batches=2)
     count = sum(operator.forward_of is None for operator in problem.graph.operators)

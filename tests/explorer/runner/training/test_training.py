@@ -130,6 +130,7 @@ def test_trains_as_a_plain_loop_does_with_clip_schedule_and_accumulation(name: s
     assert not close(plain["weights"], plain["start"])
 
 
+@pytest.mark.slow
 def test_the_clip_and_the_schedule_do_something(results: dict[str, Any]) -> None:
     steps = curve(results, "full on two")
     assert all(norm > 0.4 for _, _, norm, _ in steps)

@@ -126,6 +126,7 @@ def test_equals_the_model_in_one_piece(runs: Runs) -> None:
         assert results["parameter"] <= (exact if case.dtype == "float64" else 1e-3), (name, results)
 
 
+@pytest.mark.slow
 def test_a_fault_is_detected(runs: Runs) -> None:
     for name, (case, results) in runs.faulty.items():
         assert results["parameter" if case.fault == "gathered" else "gradient"] > 1e-3, (name, results)

@@ -297,6 +297,7 @@ def test_a_ring_that_computes_one_round_is_refused() -> None:
     assert any("computes" in line for line in division(graph_of((small, large), 4)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt-small", pytest.param("llama-small", marks=pytest.mark.slow)])
 def test_planted_faults_are_refused(name: str) -> None:
     for kind, graphs in faults(parts_of(name, 1), random.Random(1)).items():

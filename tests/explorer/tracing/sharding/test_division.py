@@ -185,7 +185,7 @@ SLOW = [(name, seed) for name in ("llama-small", "moe-small", "bert-small", "mul
         for seed in (0, 1)]  # fmt: skip
 
 
-@pytest.mark.first(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), [*FAULTY, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)])
 def test_planted_faults_are_refused(name: str, seed: int) -> None:
     for kind, graphs in faults(parts_of(name, seed), random.Random(seed)).items():

@@ -23,6 +23,7 @@ SIZES = ("size", "shape", "sizes")
 """Arguments that state the shape of what comes out."""
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize("name", MODELS)
 def test_shares_of_a_call_make_its_result(name: str) -> None:
     small, large = demo(name)
