@@ -82,19 +82,17 @@ def needed(requirements: Iterable[str]) -> dict[str, str]:
 
 def pinned() -> dict[str, str]:
     """Versions by name in constraints.txt."""
-    lines = FILE.read_text(encoding="utf-8").splitlines()
-    pins = [re.match(r"([\w.-]+)==([^\s;\\]+)", line) for line in lines]
-    return {canonicalize_name(pin[1]): pin[2] for pin in pins if pin}
+    return {name: version for name, version, _ in listed()}
 
 
-def listed() -> Iterator[tuple[str, frozenset[str]]]:
-    """Each package of constraints.txt with the environments that its section is for."""
+def listed() -> Iterator[tuple[str, str, frozenset[str]]]:
+    """Each package of constraints.txt with its version and the environments that its section is for."""
     section: frozenset[str] = frozenset()
     for line in FILE.read_text(encoding="utf-8").splitlines():
         if line.startswith("# for "):
             section = frozenset(line.removeprefix("# for ").split())
-        elif pin := re.match(r"([\w.-]+)==", line):
-            yield canonicalize_name(pin[1]), section
+        elif pin := re.match(r"([\w.-]+)==([^\s;\\]+)", line):
+            yield canonicalize_name(pin[1]), pin[2], section
 
 
 def hashes(name: str, version: str) -> list[str]:

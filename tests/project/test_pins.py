@@ -18,7 +18,7 @@ def pins(*arguments: str) -> str:
 def test_what_is_installed_here_is_pinned(environment: str) -> None:
     versions = pinned()
     installed = needed(ENVIRONMENTS[environment][1])
-    assert {name for name, users in listed() if environment in users} == installed.keys()
+    assert {name for name, _, users in listed() if environment in users} == installed.keys()
     assert {name: version.partition("+")[0] for name, version in installed.items()} == {
         name: versions[name] for name in installed
     }
@@ -36,7 +36,7 @@ def test_each_file_has_its_hash_but_pytorch_whose_build_is_the_machines_choice()
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_an_environment_gets_its_pins(environment: str) -> None:
-    wanted = {name for name, users in listed() if environment in users}
+    wanted = {name for name, _, users in listed() if environment in users}
     assert wanted
     assert {line.split("==")[0] for line in pins("--versions", environment).splitlines()} == wanted
     hashed = re.findall(r"^([\w.-]+)==", pins(environment), re.MULTILINE)
